@@ -1,0 +1,14 @@
+"""Companion library of two papers on attention as an interacting particle system."""
+
+from .attention import attention_average, attention_matrix, hardmax_average
+from .experiments import figure, figures
+from .flows import RescaledFlow, TokenFlow
+from .index import figure_index, statement_index
+from .simulate import Trajectory, simulate
+from .statements import classify, statements
+
+__version__ = "0.1.0"
+
+__all__ = ["RescaledFlow", "TokenFlow", "Trajectory", "attention_average", "attention_matrix",
+           "classify", "figure", "figure_index", "figures", "hardmax_average", "simulate",
+           "statement_index", "statements"]

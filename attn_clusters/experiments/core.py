@@ -1,0 +1,463 @@
+"""The registry: every figure of the book is one seeded, captioned, checked experiment.
+
+An experiment is a function that takes its parameters by keyword and returns the arrays that are
+drawn and the numbers that sum them up. Each number says how many of its digits every machine must
+reproduce, and why; those digits are what the book prints and what the reference files hold.
+"""
+
+import hashlib
+import importlib
+import json
+import platform
+import subprocess
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import cached_property
+from importlib import metadata
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .._tables import Html, html_table, number, text_table
+from ..statements import statements
+
+CHAPTERS = ("polytope",)
+REFERENCE = Path(__file__).parent / "reference"
+NUMBER_HEADER = ("quantity", "this run", "reference", "agreement asked for")
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A summary number, reproducible to so many significant digits on every machine.
+
+    Attributes
+    ----------
+    value : float, int or bool
+    meaning : str
+        What it is, for the table beside the figure.
+    digits : int
+        Significant digits that are printed, stored and compared. Whole numbers and truth values
+        are compared exactly.
+    why : str
+        What limits the digits.
+    """
+
+    value: Any
+    meaning: str
+    digits: int = 4
+    why: str = "solver tolerance 1e-9 leaves more digits than these"
+
+    def __post_init__(self):
+        if isinstance(self.value, np.generic):
+            object.__setattr__(self, "value", self.value.item())
+        if not np.isfinite(self.value):
+            raise ValueError(f"value: expected a finite number for {self.meaning!r}, "
+                             f"got {self.value}")
+
+    @property
+    def text(self):
+        """The number as printed."""
+        return number(self.value, self.digits)
+
+    @property
+    def stored(self):
+        """The number as stored among the references."""
+        exact = isinstance(self.value, (bool, int))
+        return self.value if exact else float(f"{self.value:.{self.digits - 1}e}")
+
+    @property
+    def asked(self):
+        """How closely this run must agree with the reference, in words."""
+        exact = isinstance(self.value, (bool, int))
+        return "exact" if exact else f"{self.digits} digits: {self.why}"
+
+    def agrees(self, reference):
+        """Whether this run's number and a stored one agree.
+
+        A stored number is off by up to half a unit in its last digit; a twentieth of a unit more
+        allows for rounding of another machine near a tie, and no digit can be changed unnoticed.
+        """
+        if isinstance(self.value, (bool, int)) or isinstance(reference, bool):
+            return type(reference) is type(self.value) and self.value == reference
+        if self.value == 0 or reference == 0:
+            return self.value == reference
+        unit = 10.0 ** (np.floor(np.log10(abs(reference))) - self.digits + 1)
+        return bool(abs(self.value - reference) <= 0.55 * unit)
+
+
+@dataclass(frozen=True)
+class Bounded(Measured):
+    """A number that is only rounding or solver error: what counts is that it stays below `limit`."""
+
+    limit: float = 0.0
+
+    @property
+    def text(self):
+        return f"at most {self.limit:.0e}" if self.value <= self.limit else f"{self.value:.1e}"
+
+    @property
+    def stored(self):
+        return {"at most": self.limit}
+
+    @property
+    def asked(self):
+        return f"bound: {self.why}"
+
+    def agrees(self, reference):
+        """Whether the stored bound is the one in force and this run stays below it."""
+        return reference == self.stored and self.value <= self.limit
+
+
+def bounded(value, limit, meaning, why):
+    """A number that must stay at or below `limit`."""
+    return Bounded(float(value), meaning, 1, why, float(limit))
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """One figure: how to compute it, how to draw it, what to say about it."""
+
+    name: str
+    statement: str
+    title: str
+    caption: str
+    alt: str
+    compute: Callable
+    draw: Callable
+    parameters: dict
+
+    @property
+    def chapter(self):
+        """Name of the module and of the page it belongs to."""
+        return self.compute.__module__.rsplit(".", 1)[-1]
+
+    @property
+    def source_file(self):
+        """Path of the code that makes it, from the top of the repository."""
+        return self.compute.__module__.replace(".", "/") + ".py"
+
+    @property
+    def reference_file(self):
+        """Where its reference numbers are stored."""
+        return REFERENCE / f"{self.name}.json"
+
+    def references(self):
+        """The stored reference numbers; empty if there are none yet."""
+        if not self.reference_file.exists():
+            return {}
+        return json.loads(self.reference_file.read_text(encoding="utf-8"))
+
+
+_registry: dict[str, Experiment] = {}
+
+
+def experiment(name, *, statement, title, caption, alt, draw, **parameters):
+    """Register a function as the figure `name` of a statement.
+
+    The function takes `parameters` by keyword and returns (arrays, numbers): the keyword arguments
+    of `draw`, and a dictionary of `Measured`. `caption` and `alt` may use the names of parameters
+    and of numbers in braces.
+    """
+    if statement not in statements or not name.startswith(statement):
+        raise ValueError(f"name: expected a statement's key first, got {name!r} for {statement!r}")
+    if name in _registry:
+        raise ValueError(f"name: {name!r} is registered already")
+
+    def register(compute):
+        _registry[name] = Experiment(name, statement, title, " ".join(caption.split()),
+                                     " ".join(alt.split()), compute, draw, parameters)
+        return compute
+
+    return register
+
+
+def experiments():
+    """All experiments by name, in the order of the book."""
+    for chapter in CHAPTERS:
+        importlib.import_module(f"{__package__}.{chapter}")
+    return dict(_registry)
+
+
+def figures():
+    """Names of every figure of the book, in its order."""
+    return list(experiments())
+
+
+def find(name):
+    """The experiment of that name.
+
+    Raises
+    ------
+    ValueError
+        With the nearest names, if there is none.
+    """
+    known = experiments()
+    if name not in known:
+        near = get_close_matches(str(name), known, n=3, cutoff=0.4) or list(known)[:3]
+        raise ValueError(f"name: no figure is called {name!r}; the nearest are {', '.join(near)}")
+    return known[name]
+
+
+def figure(name, **changes):
+    """Compute a figure of the book.
+
+    Parameters
+    ----------
+    name : str
+        One of `figures()`.
+    **changes
+        Parameters to run it with instead of the book's; reference numbers then do not apply.
+
+    Returns
+    -------
+    FigureResult
+
+    Raises
+    ------
+    ValueError
+        If there is no such figure or parameter.
+    """
+    found = find(name)
+    unknown = set(changes) - set(found.parameters)
+    if unknown:
+        raise ValueError(f"{unknown.pop()}: figure {name!r} has the parameters "
+                         f"{', '.join(found.parameters)}")
+    parameters = found.parameters | changes
+    start = time.perf_counter()
+    arrays, numbers = found.compute(**parameters)
+    return FigureResult(found, parameters, arrays, numbers, time.perf_counter() - start)
+
+
+@dataclass(frozen=True, eq=False)
+class FigureResult:
+    """A computed figure: arrays, numbers, drawing, provenance.
+
+    Attributes
+    ----------
+    experiment : Experiment
+    parameters : dict
+        What it was run with, seed included.
+    arrays : dict of array
+        The data that are drawn.
+    numbers : dict of Measured
+        What sums them up.
+    seconds : float
+        Time the computation took.
+    """
+
+    experiment: Experiment
+    parameters: dict
+    arrays: dict
+    numbers: dict
+    seconds: float
+
+    @property
+    def name(self):
+        """Name of the figure."""
+        return self.experiment.name
+
+    @property
+    def caption(self):
+        """Caption with this run's parameters and numbers."""
+        return self._fill(self.experiment.caption)
+
+    @property
+    def alt(self):
+        """Description for readers who do not see the picture."""
+        return self._fill(self.experiment.alt)
+
+    @cached_property
+    def figure(self):
+        """The drawing, a `matplotlib.figure.Figure`."""
+        return self.experiment.draw(**self.arrays)
+
+    @property
+    def comparable(self):
+        """Whether it was run with the book's parameters, so that references apply."""
+        return self.parameters == self.experiment.parameters
+
+    def _fill(self, template):
+        values = dict(self.parameters) | {key: item.text for key, item in self.numbers.items()}
+        return template.format(**values)
+
+    def differences(self):
+        """Sentences about every number that disagrees with its reference; empty if all agree."""
+        stored = self.experiment.references()
+        found = [f"{self.name}: {key} is not among the references" for key in self.numbers
+                 if key not in stored]
+        found += [f"{self.name}: reference {key} is no longer computed" for key in stored
+                  if key not in self.numbers]
+        found += [f"{self.name}: {key} is {_repr(item)}, the reference is {stored[key]!r} "
+                  f"({item.asked})" for key, item in self.numbers.items()
+                  if key in stored and not item.agrees(stored[key])]
+        return found
+
+    def say(self, template):
+        """A sentence with this run's numbers, for prose: names in braces, as `{area_start}`."""
+        return Sentence(self._fill(template))
+
+    def store_references(self):
+        """Write this run's numbers as the new references."""
+        stored = {key: item.stored for key, item in self.numbers.items()}
+        text = json.dumps(stored, indent=2) + "\n"
+        self.experiment.reference_file.write_text(text, encoding="utf-8")
+
+    def png(self, dpi=130):
+        """The drawing as PNG bytes."""
+        buffer = BytesIO()
+        self.figure.savefig(buffer, format="png", dpi=dpi, metadata={"Software": None})
+        return buffer.getvalue()
+
+    def save(self, out):
+        """Write NAME.png, NAME.svg, NAME.npz and NAME.json into the folder `out`; return paths."""
+        out = Path(out)
+        out.mkdir(parents=True, exist_ok=True)
+        paths = [out / f"{self.name}.{kind}" for kind in ("png", "svg", "npz", "json")]
+        paths[0].write_bytes(self.png())
+        self.figure.savefig(paths[1], metadata={"Date": None, "Title": self.experiment.title,
+                                                "Description": self.alt})
+        np.savez_compressed(paths[2], **self.arrays)
+        paths[3].write_text(json.dumps(self.provenance(), indent=2) + "\n", encoding="utf-8")
+        return paths
+
+    def provenance(self):
+        """Everything needed to trust or repeat the figure, as a dictionary for JSON."""
+        return {
+            "name": self.name,
+            "statement": self.experiment.statement,
+            "title": self.experiment.title,
+            "caption": self.caption,
+            "alt": self.alt,
+            "source": f"{self.experiment.source_file}::{self.experiment.compute.__name__}",
+            "parameters": _plain(self.parameters),
+            "seed": _plain(self.parameters.get("seed")),
+            "numbers": {key: item.value for key, item in self.numbers.items()},
+            "references": self.experiment.references() if self.comparable else None,
+            "differences": self.differences() if self.comparable else None,
+            "data_sha256": data_hash(self.arrays),
+            "versions": versions(),
+            "commit": commit(),
+            "seconds": round(self.seconds, 3),
+            "peak_memory_megabytes": peak_memory(),
+        }
+
+    def _rows(self):
+        stored = self.experiment.references() if self.comparable else {}
+        return [(item.meaning, item.text, _reference_text(stored.get(key), item), item.asked)
+                for key, item in self.numbers.items()]
+
+    def __repr__(self):
+        return (f"figure {self.name}: {self.caption}\n"
+                + text_table(NUMBER_HEADER, self._rows()))
+
+    def _ipython_display_(self):
+        from IPython.display import display
+
+        display({"image/png": self.png(), "text/plain": f"<figure {self.name}>"}, raw=True,
+                metadata={"image/png": {"alt": self.alt}})
+        display({"text/html": self.html(), "text/plain": repr(self)}, raw=True)
+
+    def html(self):
+        """Caption, numbers beside their references, and a link to the code, as HTML."""
+        code = self.experiment.compute
+        module = code.__module__.replace(".", "/")
+        link = (f'<a href="../_modules/{module}.html#{code.__name__}">'
+                f"<code>{self.experiment.source_file}</code></a>")
+        command = f"<code>attn-clusters figure {self.name}</code>"
+        table = html_table(NUMBER_HEADER, self._rows())
+        return (f'<div class="companion-figure" id="{self.name}"><p class="companion-caption">'
+                f"<strong>{self.experiment.title}.</strong> {_escape(self.caption)}</p>{table}"
+                f'<p class="companion-source">Code: {link}. Reproduce: {command}.</p></div>')
+
+
+class Sentence(str):
+    """Text that a notebook shows as prose and compares as plain text."""
+
+    def __repr__(self):
+        return str(self)
+
+    def _repr_markdown_(self):
+        return str(self)
+
+
+def _escape(text):
+    from html import escape
+
+    return text if isinstance(text, Html) else escape(text)
+
+
+def _repr(item):
+    return item.text if isinstance(item, Bounded) else repr(item.value)
+
+
+def _reference_text(stored, item):
+    if stored is None:
+        return "none stored"
+    if isinstance(stored, dict):
+        return f"at most {stored['at most']:.0e}"
+    return number(stored, item.digits)
+
+
+def _plain(value):
+    """Parameters as JSON can hold them."""
+    if isinstance(value, dict):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, (tuple, list)):
+        return [_plain(item) for item in value]
+    if isinstance(value, (np.ndarray, np.generic)):
+        return value.tolist()
+    return value if isinstance(value, (str, int, float, bool, type(None))) else repr(value)
+
+
+def data_hash(arrays):
+    """SHA-256 over names, types, shapes and bytes of arrays; exact, hence machine-dependent."""
+    digest = hashlib.sha256()
+    for key in sorted(arrays):
+        value = np.ascontiguousarray(arrays[key])
+        digest.update(f"{key} {value.dtype.str} {value.shape}".encode())
+        digest.update(value.tobytes())
+    return digest.hexdigest()
+
+
+def versions():
+    """Versions of Python and of the packages that compute and draw."""
+    packages = ("attn-clusters", "numpy", "scipy", "matplotlib")
+    found = {name: _version(name) for name in packages}
+    return {"python": platform.python_version(), "platform": platform.platform()} | found
+
+
+def _version(package):
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def commit():
+    """Commit of the source tree, with "+changes" if it was edited; None outside a checkout."""
+    def git(*words):
+        done = subprocess.run(["git", "-C", str(Path(__file__).parent), *words],
+                              capture_output=True, text=True)
+        return done.stdout.strip() if done.returncode == 0 else None
+
+    try:
+        found = git("rev-parse", "HEAD")
+        edited = git("status", "--porcelain", "--", str(Path(__file__).parents[1]))
+    except OSError:
+        return None
+    return found and found + ("+changes" if edited else "")
+
+
+def peak_memory():
+    """Peak resident memory of this process so far in megabytes; None where it is not known."""
+    try:
+        import resource
+    except ImportError:
+        return None
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return round(peak / (2**20 if platform.system() == "Darwin" else 2**10), 1)
+

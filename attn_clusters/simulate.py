@@ -1,0 +1,171 @@
+"""From a flow to a trajectory: scipy's adaptive solvers, or explicit Euler on request."""
+
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.integrate import solve_ivp
+from tqdm.auto import tqdm
+
+from . import _checks
+
+METHODS = ("DOP853", "RK45", "RK23", "Radau", "BDF", "LSODA", "Euler")
+
+
+@dataclass(frozen=True, eq=False)
+class Trajectory:
+    """What a run leaves.
+
+    Attributes
+    ----------
+    flow : callable
+        The flow that was run.
+    times : array, shape (T,)
+        The times asked for.
+    tokens : array, shape (T, n, d) or (T, runs, n, d)
+        The tokens at these times.
+    method : str
+        Name of the solver.
+    evaluations : int
+        How often the flow was evaluated.
+    """
+
+    flow: Any
+    times: np.ndarray
+    tokens: np.ndarray
+    method: str
+    evaluations: int
+
+    def __repr__(self):
+        return (f"Trajectory of {type(self.flow).__name__}: {len(self.times)} times in "
+                f"[{self.times[0]:g}, {self.times[-1]:g}], tokens {self.tokens.shape[1:]}, "
+                f"{self.method}, {self.evaluations} evaluations")
+
+
+def simulate(flow, tokens, times, rtol=1e-9, atol=1e-12, method="DOP853", progress=False,
+             step=None):
+    """Run a flow from the given tokens and report it at the given times.
+
+    Parameters
+    ----------
+    flow : callable
+        ``flow(t, tokens) -> array`` of the same shape: one of this library's flows or your own.
+    tokens : array, shape (n, d) or (runs, n, d)
+        Tokens at ``times[0]``. The runs of a batch share the solver's steps.
+    times : array, shape (T,)
+        Increasing times; the solver chooses its own steps between them and interpolates.
+    rtol, atol : float
+        Relative and absolute tolerance of one step.
+    method : str
+        A method of `scipy.integrate.solve_ivp`, or ``"Euler"``: explicit Euler, which for
+        `TokenFlow` and `RescaledFlow` is the discrete-time transformer (one step, one layer).
+    progress : bool
+        Show a progress bar.
+    step : float, optional
+        Step of ``"Euler"``; each gap between times must be a whole number of steps. None means
+        one step from each time to the next.
+
+    Returns
+    -------
+    Trajectory
+
+    Raises
+    ------
+    ValueError
+        For bad arguments, if e^{tV} would overflow at the last time, or if the flow returns
+        another shape or numbers that are not finite.
+    RuntimeError
+        If the solver gives up; the message is the solver's.
+    """
+    start = _checks.tokens(tokens)
+    times = _increasing(times)
+    _checks.choice("method", method, METHODS)
+    if step is not None and method != "Euler":
+        raise ValueError(f"step: only method 'Euler' takes a step, got method {method!r}")
+    if hasattr(flow, "check_horizon"):
+        flow.check_horizon(start, times[-1])
+    with _progress(times, progress) as report:
+        if method == "Euler":
+            path, evaluations = _euler(flow, start, times, step, report)
+        else:
+            tolerances = dict(rtol=_checks.positive("rtol", rtol),
+                              atol=_checks.positive("atol", atol))
+            path, evaluations = _adaptive(flow, start, times, method, tolerances, report)
+    if hasattr(flow, "retract"):
+        path = flow.retract(path)
+    return Trajectory(flow, times, path, method, evaluations)
+
+
+def _adaptive(flow, start, times, method, tolerances, report):
+    def right_hand_side(t, y):
+        report(t)
+        return evaluate(flow, t, y.reshape(start.shape)).ravel()
+
+    if len(times) == 1:
+        return start[None], 0
+    solution = solve_ivp(right_hand_side, (times[0], times[-1]), start.ravel(), method=method,
+                         t_eval=times, **tolerances)
+    if not solution.success:
+        raise RuntimeError(f"{method} stopped at t = {solution.t[-1] if len(solution.t) else 0:g}: "
+                           f"{solution.message}")
+    return solution.y.T.reshape(len(times), *start.shape), solution.nfev
+
+
+def _euler(flow, start, times, step, report):
+    path, evaluations, current = [start], 0, start
+    for before, after in zip(times[:-1], times[1:], strict=True):
+        length, count = _whole_steps(before, after, step)
+        first = round(before / length)
+        layered = hasattr(flow, "layer") and abs(first * length - before) < 1e-9 * length
+        layer = flow.layer(length) if layered else None
+        for k in range(count):
+            t = before + k * length
+            report(t)
+            current = (layer(first + k, current) if layered
+                       else current + length * evaluate(flow, t, current))
+            if not np.isfinite(current).all():
+                raise ValueError(f"flow: tokens left the range of float64 after t = {t:g}")
+        path.append(current)
+        evaluations += count
+    return np.stack(path), evaluations
+
+
+def _whole_steps(before, after, step):
+    if step is None:
+        return after - before, 1
+    count = round((after - before) / _checks.positive("step", step))
+    if count < 1 or abs(count * step - (after - before)) > 1e-9 * step:
+        raise ValueError(f"step: the gap from {before:g} to {after:g} is not a whole number of "
+                         f"steps of {step:g}")
+    return float(step), count
+
+
+def evaluate(flow, t, tokens):
+    """Call a flow and check what it returns."""
+    change = np.asarray(flow(t, tokens))
+    if change.shape != tokens.shape:
+        raise ValueError(f"flow: expected an array of shape {tokens.shape}, got {change.shape}")
+    if not np.isfinite(change).all():
+        raise ValueError(f"flow: returned numbers that are infinite or NaN at t = {t:g}")
+    return change
+
+
+def _increasing(times):
+    times = _checks.array("times", times, ndim=1)
+    if len(times) == 0 or (np.diff(times) <= 0).any():
+        raise ValueError(f"times: expected increasing times, at least one, got {times}")
+    return times
+
+
+@contextmanager
+def _progress(times, show):
+    """A callback that moves a bar to time t, or does nothing."""
+    if not show:
+        yield lambda t: None
+        return
+    span = times[-1] - times[0]
+    layout = "{l_bar}{bar}| t = {n:.2f}/{total:.2f} [{elapsed}]"
+    with tqdm(total=span, bar_format=layout) as bar:
+        yield lambda t: bar.update(max(0.0, min(t - times[0], span) - bar.n))
+        bar.update(span - bar.n)

@@ -1,0 +1,37 @@
+"""The papers' statements: hypotheses -> predicted limit -> measured distance -> verdict."""
+
+from types import MappingProxyType
+
+from .. import _checks
+from ..attention import query_key
+from . import clusters
+from .core import Classification, Hypothesis, Measurement, Report, Statement
+
+__all__ = ["Classification", "Hypothesis", "Measurement", "Report", "Statement", "classify",
+           "statements"]
+
+statements = MappingProxyType({item.key: item for item in clusters.STATEMENTS})
+
+
+def classify(Q, K, V):
+    """Say which statements apply to given matrices, with the number behind each hypothesis.
+
+    Parameters
+    ----------
+    Q, K : arrays, shape (k, d)
+        Query and key matrices.
+    V : array, shape (d, d)
+        Value matrix.
+
+    Returns
+    -------
+    Classification
+        Prints as a table and iterates over (statement key, applies, hypotheses).
+
+    Raises
+    ------
+    ValueError
+        If shapes disagree or numbers are not finite.
+    """
+    V = _checks.matrix("V", V, square=True)
+    return Classification(statements, *query_key(Q, K, len(V)), V)
