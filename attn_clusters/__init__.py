@@ -2,13 +2,36 @@
 
 from .attention import attention_average, attention_matrix, hardmax_average
 from .experiments import figure, figures
-from .flows import RescaledFlow, TokenFlow
+from .flows import (
+    RescaledFlow,
+    SphereFlow,
+    TokenFlow,
+    ZeroTemperatureFlow,
+    attention_field,
+    zero_temperature_field,
+)
 from .index import figure_index, statement_index
 from .simulate import Trajectory, simulate
 from .statements import classify, statements
 
 __version__ = "0.1.0"
 
-__all__ = ["RescaledFlow", "TokenFlow", "Trajectory", "attention_average", "attention_matrix",
-           "classify", "figure", "figure_index", "figures", "hardmax_average", "simulate",
-           "statement_index", "statements"]
+__all__ = [
+    "RescaledFlow",
+    "SphereFlow",
+    "TokenFlow",
+    "Trajectory",
+    "ZeroTemperatureFlow",
+    "attention_average",
+    "attention_field",
+    "attention_matrix",
+    "classify",
+    "figure",
+    "figure_index",
+    "figures",
+    "hardmax_average",
+    "simulate",
+    "statement_index",
+    "statements",
+    "zero_temperature_field",
+]
