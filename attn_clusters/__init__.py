@@ -6,9 +6,10 @@ from .flows import RescaledFlow, TokenFlow
 from .index import figure_index, statement_index
 from .simulate import Trajectory, simulate
 from .statements import classify, statements
+from .sweep import SweepError, sweep
 
 __version__ = "0.1.0"
 
-__all__ = ["RescaledFlow", "TokenFlow", "Trajectory", "attention_average", "attention_matrix",
-           "classify", "figure", "figure_index", "figures", "hardmax_average", "simulate",
-           "statement_index", "statements"]
+__all__ = ["RescaledFlow", "SweepError", "TokenFlow", "Trajectory", "attention_average",
+           "attention_matrix", "classify", "figure", "figure_index", "figures",
+           "hardmax_average", "simulate", "statement_index", "statements", "sweep"]
