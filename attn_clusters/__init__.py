@@ -2,7 +2,14 @@
 
 from .attention import attention_average, attention_matrix, hardmax_average
 from .experiments import figure, figures
-from .flows import RescaledFlow, TokenFlow
+from .flows import (
+    RescaledFlow,
+    SphereFlow,
+    TokenFlow,
+    ZeroTemperatureFlow,
+    attention_field,
+    zero_temperature_field,
+)
 from .index import figure_index, statement_index
 from .simulate import Trajectory, simulate
 from .statements import classify, statements
@@ -10,6 +17,24 @@ from .sweep import SweepError, sweep
 
 __version__ = "0.1.0"
 
-__all__ = ["RescaledFlow", "SweepError", "TokenFlow", "Trajectory", "attention_average",
-           "attention_matrix", "classify", "figure", "figure_index", "figures",
-           "hardmax_average", "simulate", "statement_index", "statements", "sweep"]
+__all__ = [
+    "RescaledFlow",
+    "SphereFlow",
+    "SweepError",
+    "TokenFlow",
+    "Trajectory",
+    "ZeroTemperatureFlow",
+    "attention_average",
+    "attention_field",
+    "attention_matrix",
+    "classify",
+    "figure",
+    "figure_index",
+    "figures",
+    "hardmax_average",
+    "simulate",
+    "statement_index",
+    "statements",
+    "sweep",
+    "zero_temperature_field",
+]

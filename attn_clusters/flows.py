@@ -22,6 +22,7 @@ from .attention import attention_average, query_key
 from .spectrum import propagator
 
 LARGEST_SCORE = 1e300
+ON_SPHERE = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,3 +158,192 @@ class RescaledFlow(_MatrixFlow):
             return tokens + (average - tokens) @ move.T
 
         return advance
+
+
+def attention_field(points, tokens, B, V, beta, weights=None):
+    """The field X_beta[rho] of a weighted measure at any points (section 1 of the second paper).
+
+    X_beta[rho](x) = sum_j w_j e^{beta x^T B y_j} V y_j / sum_j w_j e^{beta x^T B y_j}.
+
+    Parameters
+    ----------
+    points : array, shape (m, d) or (runs, m, d)
+        Where the field is taken; they need not be among the tokens.
+    tokens : array, shape (n, d) or (runs, n, d)
+        The y_j that carry rho.
+    B, V : arrays, shape (d, d)
+        B = Q^T K, and the value matrix.
+    beta : float
+        Inverse temperature, positive.
+    weights : array, shape (n,), optional
+        Positive, with sum 1; None means equal weights.
+
+    Returns
+    -------
+    array, shape of `points`
+        Not projected onto the tangent space of the sphere.
+
+    Raises
+    ------
+    ValueError
+        If shapes disagree, numbers are not finite or a score exceeds float64.
+    """
+    V = _checks.matrix("V", V, square=True)
+    B = _checks.matrix("B", B, square=True, columns=len(V))
+    points = _checks.tokens(points, "points", len(V))
+    tokens = _checks.tokens(tokens, dimension=len(V))
+    log_weights = _log_weights(_checks.weights(weights, tokens.shape[-2]))
+    query = _checks.positive("beta", beta) * (points @ B)
+    return attention_average(query, tokens, tokens, log_weights) @ V.T
+
+
+def zero_temperature_field(points, B, V):
+    """The limit V B^T x / |B^T x| of X_beta[rho](x) for beta to infinity, rho of full support.
+
+    Parameters
+    ----------
+    points : array, shape (m, d) or (runs, m, d)
+    B, V : arrays, shape (d, d)
+
+    Returns
+    -------
+    array, shape of `points`
+
+    Raises
+    ------
+    ValueError
+        If B^T x = 0 up to rounding for a point: every y then maximises <Qx, Ky>.
+    """
+    V = _checks.matrix("V", V, square=True)
+    B = _checks.matrix("B", B, square=True, columns=len(V))
+    points = _checks.tokens(points, "points", len(V))
+    images = points @ B
+    lengths = np.linalg.norm(images, axis=-1, keepdims=True)
+    rounding = len(B) * np.finfo(float).eps * np.linalg.norm(B, 2)
+    lost = lengths <= rounding * np.linalg.norm(points, axis=-1, keepdims=True)
+    if lost.any():
+        raise ValueError(f"points: B^T x = 0 up to rounding for {np.count_nonzero(lost)} of "
+                         f"{lost.size} points, where the zero-temperature field is undefined")
+    return (images / lengths) @ V.T
+
+
+def _log_weights(weights):
+    return None if weights is None else np.log(weights)
+
+
+@dataclass(frozen=True, eq=False)
+class _SphereFlow:
+    """Common part of the flows on S^{d-1}: matrices, tangent projection, way back to the sphere.
+
+    A flow is evaluated at x / |x|: it is constant along rays, so that the norm of a token is
+    conserved exactly in exact arithmetic and the solver's intermediate stages, which leave the
+    sphere by their own error, do no harm.
+    """
+
+    B: np.ndarray
+    V: np.ndarray
+
+    def __post_init__(self):
+        V = _checks.matrix("V", self.V, square=True)
+        B = _checks.matrix("B", self.B, square=True, columns=len(V))
+        if len(V) < 2:
+            raise ValueError("V: expected a matrix of at least 2 rows (for d = 1 the sphere is "
+                             f"two points and no token moves), got shape {V.shape}")
+        object.__setattr__(self, "B", _checks.frozen(B))
+        object.__setattr__(self, "V", _checks.frozen(V))
+
+    @property
+    def dimension(self):
+        """Dimension d of the space around the sphere S^{d-1}."""
+        return len(self.V)
+
+    def __call__(self, t, tokens):
+        """Time derivative of the tokens, same shape and tangent to the sphere."""
+        points = self.retract(_checks.tokens(tokens, dimension=self.dimension))
+        field = self._field(points)
+        return field - np.sum(field * points, axis=-1, keepdims=True) * points
+
+    def retract(self, tokens):
+        """x / |x| for tokens of shape (..., d).
+
+        Raises
+        ------
+        ValueError
+            If a token is 0.
+        """
+        lengths = np.linalg.norm(tokens, axis=-1, keepdims=True)
+        if (lengths == 0).any():
+            raise ValueError(f"tokens: {np.count_nonzero(lengths == 0)} of {lengths.size} are 0, "
+                             "which has no direction")
+        return tokens / lengths
+
+    def check_horizon(self, tokens, time):
+        """Refuse tokens that do not start on the sphere, to 1e-9."""
+        error = np.abs(np.linalg.norm(tokens, axis=-1) - 1.0).max()
+        if error > ON_SPHERE:
+            raise ValueError(f"tokens: expected norm 1 to {ON_SPHERE:g}, got norms off by up to "
+                             f"{error:.2g}")
+
+    def layer(self, step):
+        """One layer with normalisation: the direction of x + step dx/dt, as a function (k, x)."""
+        return lambda k, tokens: self.retract(tokens + step * self(k * step, tokens))
+
+
+@dataclass(frozen=True, eq=False)
+class SphereFlow(_SphereFlow):
+    """Self-attention with weighted tokens on the sphere (equation B1).
+
+    dx_i/dt = P_{x_i} sum_j w_j e^{beta x_i^T B x_j} V x_j / sum_j w_j e^{beta x_i^T B x_j},
+    P_x = I - x x^T.
+
+    Parameters
+    ----------
+    B : array, shape (d, d), d >= 2
+        B = Q^T K.
+    V : array, shape (d, d)
+        Value matrix.
+    beta : float
+        Inverse temperature, positive.
+    weights : array, shape (n,), optional
+        Positive weights of the tokens with sum 1, the same in every run of a batch; None means
+        equal weights.
+
+    Raises
+    ------
+    ValueError
+        If shapes disagree, numbers are not finite, d = 1, or beta or weights are not positive.
+    """
+
+    beta: float
+    weights: np.ndarray | None = None
+
+    def __post_init__(self):
+        super().__post_init__()
+        object.__setattr__(self, "beta", _checks.positive("beta", self.beta))
+        if self.weights is not None:
+            given = _checks.weights(self.weights, np.size(self.weights))
+            object.__setattr__(self, "weights", _checks.frozen(given))
+
+    def _field(self, points):
+        return attention_field(points, points, self.B, self.V, self.beta, self.weights)
+
+
+@dataclass(frozen=True, eq=False)
+class ZeroTemperatureFlow(_SphereFlow):
+    """The limit of `SphereFlow` for beta to infinity while the law keeps full support (B2).
+
+    dx/dt = P_x V B^T x / |B^T x|: each token for itself. It is the Oja flow dx/ds = P_x V B^T x,
+    solved by x(s) = e^{s V B^T} x(0) / |.|, run on the clock dt = |B^T x(s)| ds.
+
+    Parameters
+    ----------
+    B, V : arrays, shape (d, d), d >= 2
+
+    Raises
+    ------
+    ValueError
+        If shapes disagree, numbers are not finite or d = 1; when called, if B^T x = 0 for a token.
+    """
+
+    def _field(self, points):
+        return zero_temperature_field(points, self.B, self.V)
