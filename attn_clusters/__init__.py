@@ -13,12 +13,14 @@ from .flows import (
 from .index import figure_index, statement_index
 from .simulate import Trajectory, simulate
 from .statements import classify, statements
+from .sweep import SweepError, sweep
 
 __version__ = "0.1.0"
 
 __all__ = [
     "RescaledFlow",
     "SphereFlow",
+    "SweepError",
     "TokenFlow",
     "Trajectory",
     "ZeroTemperatureFlow",
@@ -33,5 +35,6 @@ __all__ = [
     "simulate",
     "statement_index",
     "statements",
+    "sweep",
     "zero_temperature_field",
 ]
