@@ -160,7 +160,7 @@ LOOK = """async () => {
 
 @pytest.fixture(scope="module", params=["http", "file"])
 def seen(request, browser, site):
-    """Every page as Chromium shows it, served or opened from disk, the rest of the world cut off."""
+    """Every page as Chromium shows it, served or from disk, with the rest of the world cut off."""
     base = request.getfixturevalue("server") if request.param == "http" else site.as_uri()
     pages_seen, complaints = {}, []
 
