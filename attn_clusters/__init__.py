@@ -3,20 +3,24 @@
 from .attention import attention_average, attention_matrix, hardmax_average
 from .experiments import figure, figures
 from .flows import (
+    ConsensusFlow,
     RescaledFlow,
     SphereFlow,
     TokenFlow,
     ZeroTemperatureFlow,
     attention_field,
+    consensus_point,
     zero_temperature_field,
 )
 from .index import figure_index, statement_index
 from .simulate import Trajectory, simulate
+from .spectrum import collapse_rate
 from .statements import classify, statements
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "ConsensusFlow",
     "RescaledFlow",
     "SphereFlow",
     "TokenFlow",
@@ -26,6 +30,8 @@ __all__ = [
     "attention_field",
     "attention_matrix",
     "classify",
+    "collapse_rate",
+    "consensus_point",
     "figure",
     "figure_index",
     "figures",
