@@ -16,6 +16,7 @@ from .index import figure_index, statement_index
 from .simulate import Trajectory, simulate
 from .spectrum import collapse_rate
 from .statements import classify, statements
+from .sweep import SweepError, sweep
 
 __version__ = "0.1.0"
 
@@ -23,6 +24,7 @@ __all__ = [
     "ConsensusFlow",
     "RescaledFlow",
     "SphereFlow",
+    "SweepError",
     "TokenFlow",
     "Trajectory",
     "ZeroTemperatureFlow",
@@ -39,5 +41,6 @@ __all__ = [
     "simulate",
     "statement_index",
     "statements",
+    "sweep",
     "zero_temperature_field",
 ]

@@ -43,8 +43,9 @@ def square_root(M):
 def propagator(V):
     """Return the function t -> e^{tV}.
 
-    A symmetric V is diagonalised once, which is exact and quick; any other matrix goes through
-    `scipy.linalg.expm` at each call, since its eigenvectors may be ill-conditioned.
+    V is diagonalised once if it is symmetric, or if the condition number of its eigenvectors is
+    below 100, so that no more than two digits are lost; otherwise each call goes through
+    `scipy.linalg.expm`, which is many times slower for small matrices.
     """
     V = _checks.matrix("V", V, square=True)
     identity = np.eye(len(V))
@@ -53,6 +54,10 @@ def propagator(V):
     if np.array_equal(V, V.T):
         values, vectors = np.linalg.eigh(V)
         return lambda t: (vectors * np.exp(t * values)) @ vectors.T
+    values, vectors = np.linalg.eig(V)
+    if np.linalg.cond(vectors) < 100:
+        inverse = np.linalg.inv(vectors)
+        return lambda t: ((vectors * np.exp(t * values)) @ inverse).real
     return lambda t: scipy.linalg.expm(t * V)
 
 

@@ -25,7 +25,7 @@ import numpy as np
 from .._tables import Html, html_table, number, text_table
 from ..statements import statements
 
-CHAPTERS = ("polytope",)
+CHAPTERS = ("tokens", "polytope")
 REFERENCE = Path(__file__).parent / "reference"
 NUMBER_HEADER = ("quantity", "this run", "reference", "agreement asked for")
 
@@ -61,7 +61,7 @@ class Measured:
     @property
     def text(self):
         """The number as printed."""
-        return number(self.value, self.digits)
+        return _digits(self.value, self.digits)
 
     @property
     def stored(self):
@@ -394,12 +394,19 @@ def _repr(item):
     return item.text if isinstance(item, Bounded) else repr(item.value)
 
 
+def _digits(value, digits):
+    """The number with exactly so many significant digits, trailing zeros kept."""
+    if isinstance(value, (bool, int)) or value == 0:
+        return number(value)
+    return f"{value:#.{digits}g}".rstrip(".")
+
+
 def _reference_text(stored, item):
     if stored is None:
         return "none stored"
     if isinstance(stored, dict):
         return f"at most {stored['at most']:.0e}"
-    return number(stored, item.digits)
+    return _digits(stored, item.digits)
 
 
 def _plain(value):

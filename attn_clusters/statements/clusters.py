@@ -33,7 +33,7 @@ def polytope_conditions(Q, K, V):
 
 def hull_growth(z):
     """Largest distance by which a later hull leaves an earlier one, over consecutive times."""
-    return max((Hull(before).excess(after).max() for before, after in zip(z[:-1], z[1:])),
+    return max((Hull(before).excess(after).max() for before, after in zip(z[:-1], z[1:], strict=True)),
                default=0.0)
 
 
@@ -41,9 +41,10 @@ def _rescaled_runs_and_limit(run, tolerance):
     z = rescaled_tokens(run)
     scale = np.linalg.norm(z[0], axis=1).max()
     members, vertices = limit_set(z[-1], run.flow.B, tolerance)
-    # The solver's own error moves tokens by about its tolerance times their size.
+    # At the default tolerances the solver's interpolation is off by up to 3e-7 of the tokens' size
+    # where a token switches leaders fast; a real growth of the hull would be of the order of 1.
     never_grows = at_most("hull never grows: largest step outside the earlier hull",
-                          hull_growth(z), 1e-7 * scale)
+                          hull_growth(z), 1e-5 * scale)
     return z, members, vertices, (never_grows,), scale
 
 

@@ -1,14 +1,15 @@
-"""Text in place of every image: taken from the output's metadata, and required of all images."""
+"""Two habits of this book that MyST-NB does not have: images say what they show, widgets stay out."""
 
 from docutils import nodes
 from myst_nb.core.render import NbElementRenderer
 from sphinx.util import logging
 
+WIDGET = "application/vnd.jupyter.widget-view+json"
 render_image = NbElementRenderer.render_image
 
 
 def render_image_with_alt(self, data):
-    """MyST-NB reads width and height from an output's metadata, but not the text in its place."""
+    """Besides an output's width and height, take its alternative text from the metadata."""
     images = render_image(self, data)
     if alt := data.output_metadata.get(data.mime_type, {}).get("alt"):
         for image in images:
@@ -16,14 +17,24 @@ def render_image_with_alt(self, data):
     return images
 
 
+def drop_widgets(app, doctree):
+    """A widget without a kernel is a dead slider, and its state can outweigh the page."""
+    for bundle in list(doctree.findall(nodes.container)):
+        if any(child.get("mime_type") == WIDGET for child in bundle.findall(nodes.container)):
+            if bundle.get("nb_element") == "mime_bundle":
+                bundle.parent.remove(bundle)
+
+
 def require_alt(app, doctree, docname):
     for image in doctree.findall(nodes.image):
         if not image.get("alt", "").strip():
             logging.getLogger(__name__).warning(
-                "image without alt text: %s", image["uri"], location=image or docname)
+                "image without alternative text: %s", image["uri"], location=image)
 
 
 def setup(app):
     NbElementRenderer.render_image = render_image_with_alt
+    NbElementRenderer.render_nb_finalise = lambda self, metadata: None  # writes the widgets' state
+    app.connect("doctree-read", drop_widgets)
     app.connect("doctree-resolved", require_alt)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
