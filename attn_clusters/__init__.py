@@ -11,6 +11,7 @@ from .flows import (
     zero_temperature_field,
 )
 from .index import figure_index, statement_index
+from .measures import wasserstein2
 from .simulate import Trajectory, simulate
 from .statements import classify, statements
 from .sweep import SweepError, sweep
@@ -36,5 +37,6 @@ __all__ = [
     "statement_index",
     "statements",
     "sweep",
+    "wasserstein2",
     "zero_temperature_field",
 ]
