@@ -13,6 +13,7 @@ from .flows import (
     zero_temperature_field,
 )
 from .index import figure_index, statement_index
+from .measures import wasserstein2
 from .simulate import Trajectory, simulate
 from .spectrum import collapse_rate
 from .statements import classify, statements
@@ -42,5 +43,6 @@ __all__ = [
     "statement_index",
     "statements",
     "sweep",
+    "wasserstein2",
     "zero_temperature_field",
 ]

@@ -114,7 +114,7 @@ class Bounded(Measured):
 
 def bounded(value, limit, meaning, why):
     """A number that must stay at or below `limit`."""
-    return Bounded(float(value), meaning, 1, why, float(limit))
+    return Bounded(float(value), meaning, 1, why, float(f"{limit:.1e}"))
 
 
 @dataclass(frozen=True)
