@@ -6,13 +6,12 @@ import struct
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from safetensors import numpy as safetensors
 
 import attn_clusters as ac
 from attn_clusters.checkpoints import Head, load_heads
 from attn_clusters.experiments.trained import head_kinds, stored_spectra
 from attn_clusters.spectrum import leading_eigenpair, score_matrix
-
-safetensors = pytest.importorskip("safetensors.numpy")
 
 BERT = "encoder.layer.{layer}.attention.{part}.weight"
 ALBERT = "albert.encoder.albert_layer_groups.{layer}.albert_layers.0.attention.{part}.weight"

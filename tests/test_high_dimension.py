@@ -128,9 +128,13 @@ def test_eigen_coordinates_keep_what_the_given_basis_loses():
     scale = np.abs(direct).max(axis=0)
     assert scale[0] > 1e10
     assert_allclose(ours / scale, direct / scale, atol=1e-6)
-    given = ac.simulate(ac.RescaledFlow(identity, identity, V), tokens, times, rtol=1e-10)
-    lost = np.abs((given.tokens[-1] @ basis - direct)[:, values > 0]).max()
-    assert lost > 1e-3
+    # Explicit Euler, which takes the same steps in both bases: what differs is rounding.
+    layers = dict(method="Euler", step=0.05)
+    flow = ac.RescaledFlow(identity, identity, np.diag(values))
+    eigen = ac.simulate(flow, tokens @ basis, times, **layers)
+    given = ac.simulate(ac.RescaledFlow(identity, identity, V), tokens, times, **layers)
+    lost = np.abs((given.tokens[-1] @ basis - eigen.tokens[-1])[:, values > 0]).max()
+    assert lost > 1e-5
 
 
 def test_groups_are_those_of_the_leading_coordinate():

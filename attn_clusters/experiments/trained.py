@@ -6,7 +6,6 @@ from pathlib import Path
 import numpy as np
 
 from .. import plots_highdim
-from ..spectrum import leading_eigenpair
 from .core import Measured, experiment
 
 DATA = Path(__file__).parents[1] / "data"
@@ -37,16 +36,22 @@ def head_kinds(arrays):
                      [0, 1, 2], 3)
 
 
-def random_kinds(count, k, d, rng):
-    """How many of `count` heads with normal entries have a real positive leading eigenvalue.
+def random_spectra(count, k, d, rng):
+    """Eigenvalues of `count` heads with normal entries, largest modulus first, shape (count, k).
 
     W_V W_O is then a product of two independent normal matrices, (k x d) times (d x k). The sign
     of <Q phi_1, K phi_1> is independent of it and even.
     """
     rng = np.random.default_rng(rng)
-    draws = (leading_eigenpair(rng.standard_normal((k, d)) @ rng.standard_normal((d, k))).value
-             for _ in range(count))
-    return sum(value.imag == 0 and value.real > 0 for value in draws)
+    found = np.array([np.linalg.eigvals(rng.standard_normal((k, d)) @ rng.standard_normal((d, k)))
+                      for _ in range(count)], complex)
+    return np.take_along_axis(found, np.argsort(-np.abs(found), axis=1), axis=1)
+
+
+def one_sided(eigenvalues, share=0.85):
+    """Whether at least this share of the eigenvalues lies on one side of 0, along the last axis."""
+    right = (eigenvalues.real > 0).mean(axis=-1)
+    return np.maximum(right, 1 - right) >= share
 
 
 @experiment(
@@ -63,7 +68,9 @@ def trained_heads(data, model, draws, seed):
     """Count the kinds of heads, beside heads with random weights."""
     arrays, _ = stored_spectra(data)
     kinds, leading = head_kinds(arrays), arrays["eigenvalues"][..., 0]
-    real = random_kinds(draws, arrays["eigenvalues"].shape[-1], 384, seed)
+    spectra = random_spectra(draws, arrays["eigenvalues"].shape[-1], 384, seed)
+    real = np.mean((spectra[:, 0].imag == 0) & (spectra[:, 0].real > 0))
+    expected = kinds.size * real / 2
     counts = np.bincount(kinds.ravel(), minlength=4)
     simple = arrays["gap"][kinds == 0] / np.abs(leading[kinds == 0])
     score = arrays["leading_score"] / arrays["score_norm"]
@@ -79,12 +86,16 @@ def trained_heads(data, model, draws, seed):
                                  "relative", 3, STORED),
         "smallest_score": Measured(score[kinds == 0].min(), "smallest ⟨Qφ₁, Kφ₁⟩ among them, "
                                    "relative to |QᵀK|", 3, STORED),
-        "random_real": Measured(real / draws, f"share of real positive λ₁, {draws} random heads", 2,
+        "random_real": Measured(real, f"share of real positive λ₁, {draws} random heads", 2,
                                 "seeded draws"),
-        "random_good": Measured(kinds.size * real / draws / 2, "good triples expected among as "
-                                "many random heads", 2, "seeded draws"),
-        "random_error": Measured(kinds.size / 2 * np.sqrt(real / draws * (1 - real / draws) / draws),
-                                 "standard error of that", 1, "seeded draws"),
+        "random_good": Measured(expected, "good triples expected among as many random heads", 2,
+                                "seeded draws"),
+        "random_spread": Measured(np.sqrt(expected * (1 - real / 2)), "standard deviation of "
+                                  "that count", 2, "seeded draws"),
+        "one_sided": Measured(int(one_sided(arrays["eigenvalues"]).sum()),
+                              "heads with 85 per cent of the eigenvalues on one side of 0"),
+        "random_one_sided": Measured(int(one_sided(spectra).sum()),
+                                     f"the same among the {draws} random heads"),
         "symmetric": Measured(int((arrays["score_asymmetry"] < 1e-6).sum()),
                               "heads with symmetric QᵀK"),
     }
@@ -103,10 +114,9 @@ def trained_layer(data, layer):
     """The eigenvalues of each head of a layer."""
     arrays, _ = stored_spectra(data)
     eigenvalues, good = arrays["eigenvalues"][layer], head_kinds(arrays)[layer] == 0
-    right = (eigenvalues.real > 0).mean(axis=1)
     numbers = {
         "good": Measured(int(good.sum()), "good triples"),
-        "one_sided": Measured(int(((right > 0.85) | (right < 0.15)).sum()),
+        "one_sided": Measured(int(one_sided(eigenvalues).sum()),
                               "heads with 85 per cent of the eigenvalues on one side of 0"),
         "modulus": Measured(np.abs(eigenvalues).max(), "largest modulus", 4, STORED),
     }
