@@ -4,13 +4,13 @@ from types import MappingProxyType
 
 from .. import _checks
 from ..attention import query_key
-from . import clusters
+from . import clusters, hyperplanes
 from .core import Classification, Hypothesis, Measurement, Report, Statement
 
 __all__ = ["Classification", "Hypothesis", "Measurement", "Report", "Statement", "classify",
            "statements"]
 
-statements = MappingProxyType({item.key: item for item in clusters.STATEMENTS})
+statements = MappingProxyType({item.key: item for item in (*clusters.STATEMENTS, *hyperplanes.STATEMENTS)})
 
 
 def classify(Q, K, V):
