@@ -1,9 +1,7 @@
 """The command line: ``python -m attn_clusters``, also installed as ``attn-clusters``."""
 
 import argparse
-import multiprocessing
 import sys
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 from zipfile import BadZipFile
 
@@ -12,6 +10,7 @@ from tqdm import tqdm
 
 from . import __version__, classify, experiments
 from ._tables import text_table
+from .experiments.jobs import differences, each, save, update
 from .index import statement_rows
 
 DEFAULT_OUT = "figures"
@@ -43,7 +42,7 @@ def _figure(options):
 
 def _figures(options):
     names = experiments.figures()
-    for name, seconds in tqdm(_each(_save, names, options.jobs, options.out), total=len(names)):
+    for name, seconds in tqdm(each(save, names, options.jobs, options.out), total=len(names)):
         tqdm.write(f"{name}: {seconds:.1f} s")
     print(f"{len(names)} figures in {Path(options.out)}")
     return 0
@@ -54,10 +53,10 @@ def _check(options):
     for name in names:
         experiments.find(name)
     found = []
-    work = _update if options.update else _differences
-    for name, differences in tqdm(_each(work, names, options.jobs), total=len(names)):
-        found += differences
-        tqdm.write(f"{name}: {len(differences)} differences")
+    work = update if options.update else differences
+    for name, lines in tqdm(each(work, names, options.jobs), total=len(names)):
+        found += lines
+        tqdm.write(f"{name}: {len(lines)} differences")
     print("\n".join(found) or f"{len(names)} figures agree with their reference numbers")
     return 1 if found else 0
 
@@ -90,34 +89,6 @@ def load_matrices(path):
             return {name: stored[name] for name in "QKV"}
     except (OSError, BadZipFile, AttributeError, TypeError) as error:
         raise ValueError(f"FILE: {path} is not a readable .npz file ({error})") from error
-
-
-def _save(name, out):
-    result = experiments.figure(name)
-    result.save(out)
-    return result.seconds
-
-
-def _differences(name):
-    return experiments.figure(name).differences()
-
-
-def _update(name):
-    experiments.figure(name).store_references()
-    return []
-
-
-def _each(work, names, jobs, *arguments):
-    """Yield (name, result) in the order of completion; each figure in a process of its own."""
-    if jobs == 1:
-        for name in names:
-            yield name, work(name, *arguments)
-        return
-    fresh = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(jobs, mp_context=fresh, max_tasks_per_child=1) as pool:
-        waiting = {pool.submit(work, name, *arguments): name for name in names}
-        for done in as_completed(waiting):
-            yield waiting[done], done.result()
 
 
 def _parser():

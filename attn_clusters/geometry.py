@@ -43,7 +43,8 @@ class Hull:
         _, sizes, axes = np.linalg.svd(shifted, full_matrices=False)
         scale = max(np.abs(self.points).max(), np.finfo(float).tiny)
         self.rank = int(np.count_nonzero(sizes > flat * scale))
-        self.axes = axes[: self.rank]
+        full = self.rank == self.points.shape[1]
+        self.axes = np.eye(self.rank) if full else axes[: self.rank]
         self._build(shifted @ self.axes.T)
 
     def _build(self, inner):

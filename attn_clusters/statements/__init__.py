@@ -4,13 +4,14 @@ from types import MappingProxyType
 
 from .. import _checks
 from ..attention import query_key
-from . import clusters, hyperplanes
+from . import clusters, hyperplanes, mean_field
 from .core import Classification, Hypothesis, Measurement, Report, Statement
 
 __all__ = ["Classification", "Hypothesis", "Measurement", "Report", "Statement", "classify",
            "statements"]
 
-statements = MappingProxyType({item.key: item for item in (*clusters.STATEMENTS, *hyperplanes.STATEMENTS)})
+MODULES = (clusters, hyperplanes, mean_field)
+statements = MappingProxyType({item.key: item for module in MODULES for item in module.STATEMENTS})
 
 
 def classify(Q, K, V):

@@ -90,7 +90,8 @@ class Report:
     limit : Any
         What was predicted.
     distances : array, shape (n,)
-        Distance of each token to it at the last time.
+        Distance of each token to it at the last time; infinite where the hypotheses fail and
+        nothing is predicted.
     tolerance : float
         The largest distance that counts as having arrived.
     rate : float or None
@@ -201,11 +202,20 @@ class Statement:
             raise ValueError(f"run: the statement {self.key!r} is not about a single run")
         if run.tokens.ndim != 3:
             raise ValueError(f"run: expected tokens of shape (T, n, d), got {run.tokens.shape}")
-        measured = self.measure(run, tolerance)
+        hypotheses = tuple(self.conditions(*matrices(run.flow)))
+        measured = self._measured(run, tolerance, all(item.holds for item in hypotheses))
         rate = decay_rate(run.times, measured.distances.max(axis=1), 1e-12 * measured.scale)
         return Report(self.key, measured.limit, measured.distances[-1],
-                      tolerance * measured.scale, rate,
-                      tuple(self.conditions(*matrices(run.flow))), tuple(measured.checks))
+                      tolerance * measured.scale, rate, hypotheses, tuple(measured.checks))
+
+    def _measured(self, run, tolerance, applies):
+        try:
+            return self.measure(run, tolerance)
+        except ValueError:
+            if applies:
+                raise
+            # Outside the hypotheses the limit may not even be defined.
+            return Measurement(None, np.full(run.tokens.shape[:2], np.inf))
 
     def __repr__(self):
         return (f"{self.title} [{self.status}]\n  source: {self.source}\n"
@@ -226,7 +236,7 @@ def decay_rate(times, distances, floor):
 
     None if fewer than three distances there lie above `floor`.
     """
-    late = (times >= (times[0] + times[-1]) / 2) & (distances > floor)
+    late = (times >= (times[0] + times[-1]) / 2) & (distances > floor) & np.isfinite(distances)
     if np.count_nonzero(late) < 3:
         return None
     return float(-np.polyfit(times[late], np.log(distances[late]), 1)[0])
