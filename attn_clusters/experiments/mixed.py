@@ -79,9 +79,9 @@ def mixed_space(n, seed, last, shown, final):
 @experiment(
     "mixed-distances", statement="mixed", title="Distances to the walls",
     caption="""Largest distance of a token to (boundary of K* ∪ {{0}}) × G against time, for V =
-    diag(1, 1, λ) with three values of λ. All fall like exp(-t) in the end. For λ = 0.8 one token
-    waits inside K* until t = {leaves_at}: its third coordinate, large and growing nearly as fast as
-    the others, makes it its own leader for so long.""",
+    diag(1, 1, λ) with three values of λ; K* is the hull in F at t = {final}. All fall like exp(-t) in
+    the end. For λ = 0.8 one token stands still outside K* until t = {leaves_at}: its third coordinate,
+    growing nearly as fast as the others, makes it its own leader for so long.""",
     alt="""Three curves on a logarithmic axis. Two fall along straight lines from t = 1 on; the third
     stays level at about 0.8 until t = {leaves_at} and then falls as steeply.""",
     draw=partial(plots_planes.decays, ylabel="distance to the walls"),
@@ -96,9 +96,9 @@ def mixed_distances(n, seed, values, shown, final):
     waits = histories[-1] >= 0.9 * histories[-1][np.searchsorted(times, 5.0)]
     numbers = {
         "slowest": Measured(min(rates), "smallest of the rates fitted from t = 10 on", 2,
-                            "the slowest run has just left its waiting place"),
+                            "one run has left its waiting place just before"),
         "fastest": Measured(max(rates), "largest of these rates", 2, "solver tolerance 1e-9"),
-        "leaves_at": Measured(times[waits].max(), "λ = 0.8: a token waits inside K* until t =", 2,
+        "leaves_at": Measured(times[waits].max(), "λ = 0.8: a token stands still outside K* until t =", 2,
                               "the time lies on a grid of steps of 0.2"),
         "holding": Measured(sum(statements["mixed"].verify(run).holds for run in runs),
                             "runs, of three, on which the statement holds")}
