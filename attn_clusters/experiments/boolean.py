@@ -96,8 +96,8 @@ def boolean_rank_one(n, seed, shown, final):
 
 @experiment(
     "boolean-tokens", statement="boolean", title="Which way each token goes",
-    caption="""Left: the same {n} rescaled tokens against time. For {known_at_start} of them the side is proved
-    from the tokens at t = 0 alone; the others, near 0, are settled by t = {all_known_at}. Right:
+    caption="""Left: the same {n} rescaled tokens against time. For {known_at_start} of them the
+    side is proved from the tokens at t = 0 alone; the others, near 0, are settled by t = {all_known_at}. Right:
     deviation of each row of P(t) from its limit, which falls faster than any exponential.""",
     alt="""Left: curves that start between -5 and 5 and run together to two levels, one positive and one
     negative. Right: on a logarithmic axis the rows' deviations from their limits bend downwards
@@ -174,8 +174,8 @@ def open_rows(seed, runs, n, times):
 
 @experiment(
     "boolean-draws", statement="boolean", title="Ten thousand draws",
-    caption="""{draws} sets of {n} tokens uniform in [-5, 5]: the share of sets in which the side of some token
-    is still unproved at time t. From t = {final} on no row is open in any set, so the true share of
+    caption="""{draws} sets of {n} tokens uniform in [-5, 5]: the share of sets in which the side of
+    some token is still unproved at time t. From t = {final} on no row is open in any set, so the true share of
     exceptional ones is at most {at_most} (95 % interval).""",
     alt="""On a logarithmic axis the share of draws with an open row falls along a nearly straight line
     from two thirds at t = 0 to two in ten thousand at t = {last_open_at}; a narrow band around it widens as

@@ -393,8 +393,8 @@ def codimension_draw(seed, ensemble, d, n, longest, rtol):
 
 @experiment(
     "codimension-draws", statement="codimension", title="Random value matrices",
-    caption="""Outcome of {total} runs, each with another random V ({d} by {d}, distinct eigenvalues, Q = K = I)
-    and {n} random tokens, followed up to Re λ₁ t = {longest}. By then tokens are within 0.02 of at most
+    caption="""Outcome of {total} runs, each with another random V ({d} by {d}, distinct eigenvalues,
+    Q = K = I) and {n} random tokens, followed up to Re λ₁ t = {longest}. By then tokens are within 0.02 of at most
     three subspaces in {near} draws; in {slow} more each follows one of at most three leaders, but
     slowly. In the remaining {exceptions} two candidates for leader still share the attention. Not more
     than three are needed in {sufficient} draws, a share of at least {at_least} (95 % interval).""",
