@@ -28,7 +28,7 @@ def tokens_and_lines(times, tokens, segments, marks):
     columns, rows = min(len(times), 2), -(-len(times) // 2)
     figure, axes = canvas(rows, columns, width=3.5 * columns, height=3.2 * rows + 0.4,
                           sharex=True, sharey=True, squeeze=False)
-    half = box(tokens)
+    half = 1.1 * box(tokens)
     for axis, time, cloud in zip(axes.ravel(), times, tokens, strict=True):
         axis.add_collection(LineCollection(segments, color=VERMILION, linewidth=1.3,
                                            linestyle="--"))

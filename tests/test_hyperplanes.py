@@ -148,6 +148,16 @@ def test_codimension_fails_for_the_identity():
     assert report.distances.max() > 10 * report.tolerance  # the conjecture as written
 
 
+def test_codimension_fails_for_a_rotation_with_distinct_eigenvalues():
+    run = run_with([[1.0, -1.0], [1.0, 1.0]], tokens(3, 40, 2), np.linspace(0, 10, 21))
+    report = CODIMENSION.verify(run)
+    assert report.applies and not report.holds
+    leaders = np.unique(final_leaders(run))
+    assert len(leaders) > 3
+    gaps = np.linalg.norm(run.tokens[-1][:, None] - run.tokens[-1][leaders], axis=2).min(axis=1)
+    assert gaps.max() < 0.02  # exp(-10) of tokens of size 7, and leader changes on the way
+
+
 def test_four_points_for_symmetric_tokens():
     run = middle_run(16, 6, (5.0, -5.0, 2.0), 0.8, 12.0)
     report = CODIMENSION.verify(run)

@@ -97,8 +97,8 @@ def boolean_rank_one(n, seed, shown, final):
 @experiment(
     "boolean-tokens", statement="boolean", title="Which way each token goes",
     caption="""Left: the same {n} rescaled tokens against time. For {known_at_start} of them the
-    side is proved from the tokens at t = 0 alone; the others, near 0, are settled by t = {all_known_at}. Right:
-    deviation of each row of P(t) from its limit, which falls faster than any exponential.""",
+    side is proved from the tokens at t = 0 alone; the others, near 0, are settled by t = {all_known_at}.
+    Right: deviation of each row of P(t) from its limit, which falls faster than any exponential.""",
     alt="""Left: curves that start between -5 and 5 and run together to two levels, one positive and one
     negative. Right: on a logarithmic axis the rows' deviations from their limits bend downwards
     ever more steeply and pass 1e-12 near t = 4.""",
@@ -146,9 +146,8 @@ def boolean_exceptional(pairs, seed, final):
         "other_rows_free": Measured(np.count_nonzero(deviations(loose) > BOOLEAN),
                                     "rows that are not Boolean, plain float64"),
         "rank_free": Measured(np.linalg.matrix_rank(loose), "numerical rank of P, plain float64"),
-        "left_at": Measured(float(np.ceil(10 * times[np.argmax(deviations(rows) < 0.01)]) / 10),
-                            "in plain float64 the middle row is Boolean to 0.01 before t =", 2,
-                            "rounding errors decide when; the time is rounded up to a tenth"),
+        "left_at": Measured(int(np.ceil(times[np.argmax(deviations(rows) < 0.01)])),
+                            "in plain float64 the middle row is Boolean to 0.01 before t ="),
     }
     return {"tokens": tokens[:, 0], "kept": P, "free": loose, "times": times[times <= 2],
             "paths": np.abs(free[times <= 2, pairs:pairs + 2, 0]).T}, numbers
@@ -175,8 +174,8 @@ def open_rows(seed, runs, n, times):
 @experiment(
     "boolean-draws", statement="boolean", title="Ten thousand draws",
     caption="""{draws} sets of {n} tokens uniform in [-5, 5]: the share of sets in which the side of
-    some token is still unproved at time t. From t = {final} on no row is open in any set, so the true share of
-    exceptional ones is at most {at_most} (95 % interval).""",
+    some token is still unproved at time t. From t = {final} on no row is open in any set, so the true
+    share of exceptional ones is at most {at_most} (95 % interval).""",
     alt="""On a logarithmic axis the share of draws with an open row falls along a nearly straight line
     from two thirds at t = 0 to two in ten thousand at t = {last_open_at}; a narrow band around it widens as
     the counts get small.""",

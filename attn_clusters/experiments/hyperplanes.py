@@ -101,7 +101,7 @@ def level_numbers(run):
         "at_zero": Measured(np.count_nonzero(limit[nearest] == 0), "tokens near the level 0"),
         "distance": Measured(report.distances.max(), f"largest distance to a hyperplane at {final}",
                              2, SWITCH),
-        "rate": Measured(report.rate, "rate at which it falls", 2,
+        "rate": Measured(report.rate, "rate at which it falls", 3,
                          "fit over the second half of the run"),
         "extremes": bounded(max(check.value for check in report.checks), 1e-6 * size,
                             "largest step of max up or of min down", "interpolation of the solver"),
@@ -303,32 +303,38 @@ def codimension_across(V, n, seed, shown, until, final):
 
 
 @experiment(
-    "codimension-identity", statement="codimension", title="The conjecture as written, and V = I",
-    caption="""Largest distance of a token to the nearest of at most three subspaces of codimension k. With
-    the published symmetric V (k = 2) it falls to 0. With V = I in the plane (k = 2) the
-    subspaces are points, K* has {vertices} vertices, and the distance stays at {identity_distance}.""",
-    alt="""Two curves on a logarithmic axis: one falls along a straight line, the other levels off near
-    {identity_distance}.""",
+    "codimension-identity", statement="codimension", title="Identity and rotation: more than three",
+    caption="""Largest distance of a token to the nearest of at most three subspaces of codimension k = 2.
+    With the published symmetric V it falls to 0. In the plane the subspaces are points, and {n}
+    tokens come to {vertices} of them with V = I, and to {leaders} with V = I + J, J the rotation by a
+    right angle, although its eigenvalues 1 ± i are distinct: the distances stay.""",
+    alt="""Three curves on a logarithmic axis: one falls along a straight line, the other two level off
+    near {identity_distance} and {rotation_distance}.""",
     draw=partial(plots_planes.decays, ylabel="distance to the nearest subspace"),
     n=40, seeds=(5, 3), until=8.0, final=30.0)
 def codimension_identity(n, seeds, until, final):
-    """Distances to the best three subspaces: a distinct spectrum against the identity."""
+    """Distances to the best three subspaces: a symmetric matrix, the identity, a rotation."""
     generic = run_and_continue(SYMMETRIC, uniform_tokens(n, 3, seeds[0]), until, final)
-    times = generic.times
-    identity = run_with(np.eye(2), uniform_tokens(n, 2, seeds[1]), times)
-    reports = [statements["codimension"].verify(run) for run in (generic, identity)]
-    histories = [statements["codimension"].measure(run, 0.02).distances.max(axis=1)
-                 for run in (generic, identity)]
-    corners = statements["leaders"].verify(identity).limit
+    times, tokens = generic.times, uniform_tokens(n, 2, seeds[1])
+    identity, rotation = (run_with(V, tokens, times) for V in (np.eye(2), ((1, -1), (1, 1))))
+    runs, codimension = (generic, identity, rotation), statements["codimension"]
+    reports = [codimension.verify(run) for run in runs]
+    histories = [codimension.measure(run, 0.02).distances.max(axis=1) for run in runs]
+    fits = [bool(report.distances.max() <= report.tolerance) for report in reports]
     numbers = {
-        "generic_holds": Measured(reports[0].holds, "published V: at most three subspaces fit"),
-        "identity_holds": Measured(bool(reports[1].distances.max() <= reports[1].tolerance),
-                                   "V = I: at most three points fit"),
+        "generic_fits": Measured(fits[0], "published V: at most three subspaces fit"),
+        "identity_fits": Measured(fits[1], "V = I: at most three points fit"),
+        "rotation_fits": Measured(fits[2], "V = I + J: at most three points fit"),
+        "rotation_applies": Measured(reports[2].applies, "V = I + J: eigenvalues are distinct"),
         "identity_distance": Measured(histories[1][-1], "V = I: distance that remains", 3, SWITCH),
-        "vertices": Measured(len(corners), "V = I: vertices of K* (and 0, if a token is there)"),
+        "rotation_distance": Measured(histories[2][-1], "V = I + J: distance that remains", 3,
+                                      SWITCH),
+        "vertices": Measured(len(statements["leaders"].verify(identity).limit),
+                             "V = I: vertices of K* (and 0, if a token is there)"),
+        "leaders": Measured(len(np.unique(final_leaders(rotation))), "V = I + J: leaders"),
     }
     return {"times": times, "distances": np.stack(histories),
-            "titles": np.array(["published symmetric V", "V = I"])}, numbers
+            "titles": np.array(["published symmetric V", "V = I", "V = I + J"])}, numbers
 
 
 @experiment(
@@ -394,8 +400,8 @@ def codimension_draw(seed, ensemble, d, n, longest, rtol):
 @experiment(
     "codimension-draws", statement="codimension", title="Random value matrices",
     caption="""Outcome of {total} runs, each with another random V ({d} by {d}, distinct eigenvalues,
-    Q = K = I) and {n} random tokens, followed up to Re λ₁ t = {longest}. By then tokens are within 0.02 of at most
-    three subspaces in {near} draws; in {slow} more each follows one of at most three leaders, but
+    Q = K = I) and {n} random tokens, followed up to Re λ₁ t = {longest}. By then tokens are within 0.02 of
+    at most three subspaces in {near} draws; in {slow} more each follows one of at most three leaders, but
     slowly. In the remaining {exceptions} two candidates for leader still share the attention. Not more
     than three are needed in {sufficient} draws, a share of at least {at_least} (95 % interval).""",
     alt="""Horizontal bars of counts for four outcomes and three kinds of matrices: nearly all draws

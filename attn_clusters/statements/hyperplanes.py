@@ -259,6 +259,7 @@ CODIMENSION = Statement(
     functions=("attn_clusters.spectrum.left_invariant", "attn_clusters.spectrum.real_eigenbasis"),
     tests=("tests/test_hyperplanes.py::test_codimension_on_the_published_matrix",
            "tests/test_hyperplanes.py::test_codimension_fails_for_the_identity",
+           "tests/test_hyperplanes.py::test_codimension_fails_for_a_rotation_with_distinct_eigenvalues",
            "tests/test_hyperplanes.py::test_four_points_for_symmetric_tokens"),
 )
 
