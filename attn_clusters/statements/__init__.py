@@ -4,15 +4,14 @@ from types import MappingProxyType
 
 from .. import _checks
 from ..attention import query_key
-from . import clusters, high_dimension, mean_field
+from . import clusters, high_dimension, hyperplanes, mean_field
 from .core import Classification, Hypothesis, Measurement, Report, Statement
 
 __all__ = ["Classification", "Hypothesis", "Measurement", "Report", "Statement", "classify",
            "statements"]
 
-statements = MappingProxyType({item.key: item for item in
-                               (*clusters.STATEMENTS, *high_dimension.STATEMENTS,
-                                *mean_field.STATEMENTS)})
+MODULES = (clusters, hyperplanes, high_dimension, mean_field)
+statements = MappingProxyType({item.key: item for module in MODULES for item in module.STATEMENTS})
 
 
 def classify(Q, K, V):
