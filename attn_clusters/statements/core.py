@@ -100,7 +100,8 @@ class Report:
     rate : float or None
         Rate r of the fit exp(-r t), or t^(-r) if `algebraic`, to the largest distance over the
         second half of the run; None where too few times or only rounding is left. A distance above
-        the tolerance with a positive rate speaks of a run that is too short rather than of a statement that fails.
+        the tolerance with a positive rate speaks of a run that is too short rather than of a
+        statement that fails.
     hypotheses, checks : tuple of Hypothesis
         Conditions on the matrices, and invariants measured along the run.
     algebraic : bool
