@@ -514,7 +514,7 @@ class FeedForwardFlow(_MatrixFlow):
         """Time derivative of the rescaled tokens, same shape."""
         tokens = _checks.tokens(tokens, dimension=self.dimension)
         unscaled = self.propagate(t, tokens)
-        average = attention_average(unscaled @ self.B, unscaled, tokens)
+        average = softmax_average(unscaled @ self.B, unscaled, tokens)
         return self.drive((average - tokens) @ self.V.T)
 
     def drive(self, u):
@@ -568,7 +568,7 @@ class MultiHeadFlow:
     def __call__(self, t, tokens):
         """Time derivative of the tokens, same shape. It does not depend on t."""
         tokens = _checks.tokens(tokens, dimension=self.dimension)
-        return sum(attention_average(tokens @ B, tokens, tokens) @ V.T
+        return sum(softmax_average(tokens @ B, tokens, tokens) @ V.T
                    for B, V in zip(self.Bs, self.Vs, strict=True))
 
     def rescale(self, t, tokens):
