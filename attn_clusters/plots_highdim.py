@@ -152,3 +152,40 @@ def head_kinds(leading, kinds):
              yticks=range(kinds.shape[0]), ylim=(kinds.shape[0] - 0.4, -0.6))
     figure.legend(loc="outside lower center", ncols=2, frameon=False)
     return figure
+
+
+def near_miss(gaps, distances, clusters, tolerance):
+    """Distance to a prediction and number of clusters, against the gap.
+
+    Parameters
+    ----------
+    gaps, distances, clusters : arrays, shape (G,)
+    tolerance : float
+        Drawn as a horizontal line.
+    """
+    figure, (left, right) = canvas(1, 2, width=7.8, height=3.4, sharex=True)
+    left.loglog(gaps, distances, color=BLUE, marker="o", markersize=5)
+    left.axhline(float(tolerance), color="0.5", linestyle=":")
+    left.set(ylabel="distance to the levels, relative")
+    right.semilogx(gaps, clusters, color=VERMILION, marker="s", markersize=5, linestyle="--")
+    right.set(ylabel="places where tokens are", ylim=(0, None))
+    for axis in (left, right):
+        axis.set_xlabel("gap g")
+    left.invert_xaxis()
+    return figure
+
+
+def dents(times, apart, dents):
+    """Distance between two runs against time, for several sizes of their difference.
+
+    Parameters
+    ----------
+    times : array, shape (T,)
+    apart : array, shape (m, T)
+    dents : array, shape (m,)
+    """
+    figure, axis = canvas(width=6.4, height=3.7)
+    lines(axis, times, apart, [f"ε = {dent:g}" for dent in dents])
+    axis.set(yscale="log", xlabel="time t", ylabel="distance between the runs", ylim=(1e-11, 1))
+    axis.legend(frameon=False, ncols=3, loc="upper center")
+    return figure
