@@ -26,7 +26,7 @@ from PIL import Image
 from .._tables import Html, html_table, number, text_table
 from ..statements import statements
 
-CHAPTERS = ("tokens", "polytope")
+CHAPTERS = ("tokens", "polytope", "sphere", "laplace", "zero_temperature", "cbo")
 REFERENCE = Path(__file__).parent / "reference"
 NUMBER_HEADER = ("quantity", "this run", "reference", "agreement asked for")
 
