@@ -121,7 +121,7 @@ def test_these_checks_can_say_no(tmp_path):
 
 
 @pytest.fixture(scope="module")
-def browser():
+def browser(tmp_path_factory):
     chrome = next(filter(None, map(shutil.which, CHROME)), None)
     if chrome is None:
         missing("no Chromium on this machine")
@@ -129,7 +129,8 @@ def browser():
 
     with sync_playwright() as playwright:
         arguments = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
-        running = playwright.chromium.launch(executable_path=chrome, args=arguments)
+        home = {**os.environ, "HOME": str(tmp_path_factory.mktemp("home"))}  # leave the reader's alone
+        running = playwright.chromium.launch(executable_path=chrome, args=arguments, env=home)
         yield running
         running.close()
 

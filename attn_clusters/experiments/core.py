@@ -28,7 +28,7 @@ from ..statements import statements
 
 CHAPTERS = ("tokens", "polytope", "sphere", "laplace", "zero_temperature", "cbo")
 REFERENCE = Path(__file__).parent / "reference"
-NUMBER_HEADER = ("quantity", "this run", "reference", "agreement asked for")
+NUMBER_HEADER = ("quantity", "this run", "reference", "agree to")
 
 
 @dataclass(frozen=True)
@@ -73,8 +73,7 @@ class Measured:
     @property
     def asked(self):
         """How closely this run must agree with the reference, in words."""
-        exact = isinstance(self.value, (bool, int))
-        return "exact" if exact else f"{self.digits} digits: {self.why}"
+        return "exactly" if isinstance(self.value, (bool, int)) else f"{self.digits} digits"
 
     def agrees(self, reference):
         """Whether this run's number and a stored one agree.
@@ -106,7 +105,7 @@ class Bounded(Measured):
 
     @property
     def asked(self):
-        return f"bound: {self.why}"
+        return "the bound"
 
     def agrees(self, reference):
         """Whether the stored bound is the one in force and this run stays below it."""
@@ -376,8 +375,12 @@ class FigureResult:
                 f"<code>{self.experiment.source_file}</code></a>")
         command = f"<code>attn-clusters figure {self.name}</code>"
         table = html_table(NUMBER_HEADER, self._rows())
+        reasons = "".join(f"<li>{_escape(item.meaning)}: {_escape(item.why)}</li>"
+                          for item in self.numbers.values() if not isinstance(item.value, int))
+        limits = (f"<details><summary>What limits the digits</summary><ul>{reasons}</ul></details>"
+                  if reasons else "")
         return (f'<div class="companion-figure" id="{self.name}"><p class="companion-caption">'
-                f"<strong>{self.experiment.title}.</strong> {_escape(self.caption)}</p>{table}"
+                f"<strong>{self.experiment.title}.</strong> {_escape(self.caption)}</p>{table}{limits}"
                 f'<p class="companion-source">Code: {link}. Reproduce: {command}.</p></div>')
 
 

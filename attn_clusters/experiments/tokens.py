@@ -67,7 +67,7 @@ def wellposed_equivalence(n, V, seed, final, step):
     gaps = np.maximum(gaps, np.finfo(float).eps / 4)
     labels = [f"solver tolerance {rtol:.0e}" for rtol in EQUIVALENCE] + ["discrete layers"]
     # A tolerance is per step; along the path errors add up and are stretched by the flow.
-    limits = [*(1e3 * rtol for rtol in EQUIVALENCE), 1e-12]
+    limits = [*(100 * rtol for rtol in EQUIVALENCE), 1e-13]
     whys = ["errors per step add up along the path"] * len(EQUIVALENCE) + ["rounding"]
     numbers = {f"gap_{index}": bounded(gaps[index].max(), limits[index],
                                        f"largest relative distance, {label}", whys[index])
