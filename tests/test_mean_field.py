@@ -181,7 +181,7 @@ def test_rate_of_the_law_on_the_circle(score, values):
     B = np.diag(score)
     V = np.diag(np.divide(values, score))
     rates = collapse_rate(B, V)
-    tokens, weights = graded_tokens(2, 1, across=1)
+    tokens, weights = graded_tokens(2, 1, across=2)
     limit = measures.principal_projection(tokens, np.eye(2)[:, :1])
     times = np.linspace(0, 12 / rates.law, 41)
     path = ac.ZeroTemperatureFlow(B, V).solution(tokens, times)

@@ -142,7 +142,7 @@ def cbo_paths(n, beta, final, scale, seed):
                              "distance of the consensus from the minimiser", 3),
         "start": Measured(np.linalg.norm(consensus_point(start, rastrigin(start), beta)
                                          - MINIMISER), "distance of the first weighted mean", 3),
-        "spread": bounded(np.ptp(end, axis=0).max(), 1e-4, "spread of the tokens at the end",
+        "spread": bounded(np.ptp(end, axis=0).max(), 2e-5, "spread of the tokens at the end",
                           "differences of tokens fall like exp(-t)"),
         "leaders": Measured(leaders, "points that are left under attention"),
     }

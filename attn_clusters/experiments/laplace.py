@@ -108,8 +108,8 @@ def slope(betas, errors, least=FITTED):
 def slope_numbers(key, name, betas, errors):
     """The fitted slope and its standard error as numbers of a figure."""
     fitted, error = slope(betas, errors)
-    why = "field and maximum are exact to 1e-9 or better"
-    return {f"slope_{key}": Measured(fitted, f"slope, {name}", 3, why),
+    why = "field and maximum are exact to 1e-10 or better"
+    return {f"slope_{key}": Measured(fitted, f"slope, {name}", 5, why),
             f"error_{key}": Measured(error, f"standard error of the slope, {name}", 2, why)}
 
 
@@ -142,7 +142,7 @@ def laplace_orders(B, V, betas, fitted, margin, edge):
                    for beta, error, angle in zip(betas, *case, strict=True))
                for (law, breaks), *case in zip(laws().values(), errors, places, strict=True)]
     numbers["refinement_unbounded"] = bounded(
-        refined.pop(3), 1e-9, "change with half as many nodes again, unbounded density",
+        refined.pop(3), 1e-10, "change with half as many nodes again, unbounded density",
         "rounding of nodes next to its pole")
     numbers["refinement"] = bounded(max(refined), 1e-12, "the same, other laws", "rounding")
     guide = np.sqrt(np.log(betas + 1) / betas)
@@ -235,7 +235,7 @@ def laplace_dimensions(betas, dimensions, concentration, seed):
               for beta in (1.0, 1e2, 1e5) for angle in angles]
     exact = np.concatenate([fisher_error(circle(angles), law.axis, 2.0, beta, np.array(B),
                                          np.array(V)) for beta in (1.0, 1e2, 1e5)])
-    numbers["kernel"] = bounded(np.abs(np.array(kernel) - exact).max(), 1e-10,
+    numbers["kernel"] = bounded(np.abs(np.array(kernel) - exact).max(), 1e-13,
                                 "kernel on graded nodes against the closed form", "rounding")
     guide = np.sqrt(np.log(betas + 1) / betas)
     errors = np.array(errors)

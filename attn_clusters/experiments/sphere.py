@@ -168,7 +168,7 @@ def sphere_sampling(time, beta, draws, compared, counts, seed):
         "ratio": Measured(errors[2, place] / errors[0, place],
                           f"error of {compared} random tokens over that of as many nodes", 2,
                           "solver tolerance 1e-10 beside errors of 1e-8"),
-        "refined": bounded(refined, 1e-9, "change from 512 to 1024 nodes, both laws",
+        "refined": bounded(refined, 1e-11, "change from 512 to 1024 nodes, both laws",
                            "solver tolerance 1e-10"),
     }
     arrays = {"betas": counts, "errors": errors, "guide": errors[2][0] * np.sqrt(counts[0] / counts),

@@ -13,7 +13,7 @@ from ..measures import principal_projection
 from .core import HYPOTHESIS_HEADER, ROUNDING, Measurement, Statement, above, at_most
 
 SOURCE = "Alcalde, Bungert, Riedl, Roith 2026"
-FINE_MESH = 20001
+FINE_MESH = 20000
 SAMPLE = 2**18
 
 
