@@ -13,16 +13,16 @@ def box(tokens):
     return float(np.ceil(np.abs(tokens).max()))
 
 
-def tokens_and_lines(times, tokens, segments, marks):
+def tokens_and_lines(times, tokens, segments=None, marks=None):
     """Tokens in the plane at some times, with the limiting lines or points.
 
     Parameters
     ----------
     times : array, shape (T,)
     tokens : array, shape (T, n, 2)
-    segments : array, shape (m, 2, 2)
+    segments : array, shape (m, 2, 2), optional
         Ends of the lines' visible parts.
-    marks : array, shape (p, 2)
+    marks : array, shape (p, 2), optional
         Points to mark.
     """
     columns, rows = min(len(times), 2), -(-len(times) // 2)
@@ -30,42 +30,45 @@ def tokens_and_lines(times, tokens, segments, marks):
                           sharex=True, sharey=True, squeeze=False)
     half = 1.1 * box(tokens)
     for axis, time, cloud in zip(axes.ravel(), times, tokens, strict=True):
-        axis.add_collection(LineCollection(segments, color=VERMILION, linewidth=1.3,
-                                           linestyle="--"))
-        axis.scatter(*marks.T, s=90, marker="s", facecolor="none", edgecolor=VERMILION)
+        if segments is not None:
+            axis.add_collection(LineCollection(segments, color=VERMILION, linewidth=1.3,
+                                               linestyle="--"))
+        if marks is not None:
+            axis.scatter(*marks.T, s=90, marker="s", facecolor="none", edgecolor=VERMILION)
         axis.scatter(*cloud.T, s=16, color=BLACK, zorder=3, linewidth=0)
         axis.set(title=f"t = {time:g}", xlim=(-half, half), ylim=(-half, half), aspect="equal")
     label_outer(axes, "first coordinate", "second coordinate")
     return figure
 
 
-def tokens_and_walls(times, tokens, walls, segments, marks, halves):
+def tokens_and_walls(times, tokens, halves, walls=None, segments=None, marks=None):
     """Tokens in space at some times, with limiting planes or walls, lines, and points.
 
     Parameters
     ----------
     times : array, shape (T,)
     tokens : array, shape (T, n, 3)
-    walls : array, shape (m, 4, 3)
-        Corners of quadrilaterals.
-    segments : array, shape (p, 2, 3)
-        Ends of the lines' visible parts.
-    marks : array, shape (q, 3)
     halves : array, shape (3,)
         Half-widths of the box drawn, axis by axis.
+    walls : array, shape (m, 4, 3), optional
+        Corners of quadrilaterals.
+    segments : array, shape (p, 2, 3), optional
+        Ends of the lines' visible parts.
+    marks : array, shape (q, 3), optional
     """
     columns, rows = min(len(times), 2), -(-len(times) // 2)
     figure = Figure(figsize=(3.5 * columns, 3.3 * rows + 0.5), layout="constrained",
                     facecolor="white")
     for index, (time, cloud) in enumerate(zip(times, tokens, strict=True)):
         axis = figure.add_subplot(rows, columns, index + 1, projection="3d")
-        if len(walls):
+        if walls is not None:
             axis.add_collection3d(Poly3DCollection(walls, facecolor=SKY, edgecolor=BLUE,
                                                    alpha=0.25, linewidth=0.6))
-        if len(segments):
+        if segments is not None:
             axis.add_collection3d(Line3DCollection(segments, color=VERMILION, linewidth=1.6))
-        axis.scatter(*marks.T, s=60, marker="s", facecolors="none", edgecolors=VERMILION,
-                     depthshade=False)
+        if marks is not None:
+            axis.scatter(*marks.T, s=60, marker="s", facecolors="none", edgecolors=VERMILION,
+                         depthshade=False)
         axis.scatter(*cloud.T, s=12, color=BLACK, depthshade=False)
         axis.set_title(f"t = {time:g}")
         for name, half in zip("xyz", halves, strict=True):

@@ -28,7 +28,8 @@ from ..animation import animated_png
 from ..statements import statements
 
 CHAPTERS = ("tokens", "polytope", "boolean", "hyperplanes", "mixed", "collapse", "stability",
-            "beyond", "highdim", "trained", "your_weights")
+            "beyond", "highdim", "trained", "your_weights", "sphere", "laplace",
+            "zero_temperature", "cbo")
 REFERENCE = Path(__file__).parent / "reference"
 NUMBER_HEADER = ("quantity", "this run", "reference", "agree to")
 

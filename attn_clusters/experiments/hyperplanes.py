@@ -143,7 +143,7 @@ def with_hyperplanes(V, n, seed, shown, final):
 def hyperplanes_plane(V, n, seed, shown, final):
     """The published matrix in the plane."""
     run, arrays, walls = with_hyperplanes(V, n, seed, shown, final)
-    return arrays | {"segments": walls, "marks": np.empty((0, 2))}, level_numbers(run)
+    return arrays | {"segments": walls}, level_numbers(run)
 
 
 SPACE_CAPTION = """{n} tokens in space, uniform in [-5, 5]³, Q = K = I, V as published: leading eigenvalue
@@ -161,9 +161,8 @@ they lie on the two outer planes."""
 def hyperplanes_negative(V, n, seed, shown, final):
     """The published matrix in space whose other eigenvalues have negative real part."""
     run, arrays, walls = with_hyperplanes(V, n, seed, shown, final)
-    empty = {"segments": np.empty((0, 2, 3)), "marks": np.empty((0, 3)),
-             "halves": np.full(3, plots_planes.box(arrays["tokens"]))}
-    return arrays | {"walls": walls} | empty, level_numbers(run)
+    halves = np.full(3, plots_planes.box(arrays["tokens"]))
+    return arrays | {"walls": walls, "halves": halves}, level_numbers(run)
 
 
 @experiment(
@@ -258,7 +257,7 @@ def codimension_numbers(run):
 @experiment(
     "codimension-3d", statement="codimension", title="Two lines in space",
     caption="""{n} tokens in space, Q = K = I, V symmetric as published, with {k} positive eigenvalues:
-    subspaces of codimension {k} are lines. The tokens first come to two planes, as Theorem 4.2 says,
+    subspaces of codimension {k} are lines. The tokens first come to two planes, as in a good triple,
     and within these, at the pace of the smaller positive eigenvalue {slow}, to one line each
     (red, through the squares).""",
     alt="""Four panels. At t = 0 dots fill a cube; they gather in two thin parallel
@@ -279,7 +278,7 @@ def codimension_space(V, n, seed, shown, until, final):
         "rate": Measured(statements["codimension"].verify(run).rate,
                          "rate at which the distance falls", 3, "fit over half the run"),
         "leaders": Measured(len(leaders), "tokens that the others follow")}
-    arrays = {"times": np.array(shown, float), "tokens": kept, "walls": np.empty((0, 4, 3)),
+    arrays = {"times": np.array(shown, float), "tokens": kept,
               "segments": np.stack([points - along, points + along], axis=1), "marks": points,
               "halves": np.full(3, plots_planes.box(kept))}
     return arrays, numbers
@@ -298,7 +297,7 @@ def codimension_across(V, n, seed, shown, until, final):
     run = run_and_continue(V, uniform_tokens(n, 3, seed), until, final)
     y = growing_coordinates(run)
     arrays = {"times": np.array(shown, float), "tokens": y[np.searchsorted(run.times, shown)],
-              "segments": np.empty((0, 2, 2)), "marks": y[-1][np.unique(final_leaders(run))]}
+              "marks": y[-1][np.unique(final_leaders(run))]}
     return arrays, codimension_numbers(run)
 
 
@@ -357,8 +356,7 @@ def codimension_four(pairs, seed, on_axis, second, final):
         "gap": Measured(gap, f"largest distance of a token to one of them at t = {final:g}", 2,
                         SWITCH)}
     ends = (0, len(run.times) - 1)
-    return {"times": run.times[list(ends)], "tokens": run.tokens[list(ends)], "marks": leaders,
-            "segments": np.empty((0, 2, 2))}, numbers
+    return {"times": run.times[list(ends)], "tokens": run.tokens[list(ends)], "marks": leaders}, numbers
 
 
 OUTCOMES = ("within 0.02 of at most three", "slow, at most three leaders",
@@ -400,8 +398,8 @@ def codimension_draw(seed, ensemble, d, n, longest, rtol):
 @experiment(
     "codimension-draws", statement="codimension", title="Random value matrices",
     caption="""Outcome of {total} runs, each with another random V ({d} by {d}, distinct eigenvalues,
-    Q = K = I) and {n} random tokens, followed up to Re λ₁ t = {longest}. By then tokens are within 0.02 of
-    at most three subspaces in {near} draws; in {slow} more each follows one of at most three leaders, but
+    Q = K = I) and {n} random tokens, followed up to Re λ₁ t = {longest}. By then tokens have come
+    near at most three subspaces in {near} draws; in {slow} more each follows one of at most three leaders, but
     slowly. In the remaining {exceptions} two candidates for leader still share the attention. Not more
     than three are needed in {sufficient} draws, a share of at least {at_least} (95 % interval).""",
     alt="""Horizontal bars of counts for four outcomes and three kinds of matrices: nearly all draws

@@ -71,16 +71,15 @@ def mixed_space(n, seed, last, shown, final):
     kept = run.tokens[np.searchsorted(run.times, shown)]
     panels, lines = walls(run, plots_planes.box(kept))
     arrays = {"times": np.array(shown, float), "tokens": kept, "walls": panels, "segments": lines,
-              "marks": np.empty((0, 3)),
               "halves": np.ceil(np.abs(kept).max(axis=(0, 1)) + [1, 1, 0])}
     return arrays, mixed_numbers(run)
 
 
 @experiment(
     "mixed-distances", statement="mixed", title="Distances to the walls",
-    caption="""Largest distance of a token to (boundary of K* ∪ {{0}}) × G against time, for V =
+    caption="""Largest distance of a token to (boundary of K* or 0) × G against time, for V =
     diag(1, 1, λ) with three values of λ; K* is the hull in F at t = {final}. All fall like exp(-t) in
-    the end. For λ = 0.8 one token stands still outside K* until t = {leaves_at}: its third coordinate,
+    the end. For λ = {values[2]} one token stands still outside K* until t = {leaves_at}: its third coordinate,
     growing nearly as fast as the others, makes it its own leader for so long.""",
     alt="""Three curves on a logarithmic axis. Two fall along straight lines from t = 1 on; the third
     stays level at about 0.8 until t = {leaves_at} and then falls as steeply.""",
