@@ -11,16 +11,24 @@ for a batch of independent runs. A flow may also offer
     the way back to the set on which the tokens live, against rounding.
 
 `simulate` uses them where they exist; any other callable with the same signature is a flow too.
+
+Tokens may be float64 arrays of torch or JAX (extra ``arrays``): the derivative is then computed by
+that library, on its device, and is an array of the same kind. scipy's solvers work on numpy arrays
+alone, so such tokens are stepped by `simulate` with ``method="Euler"`` or by your own integrator;
+matrices stay numpy arrays.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from math import prod
 
 import numpy as np
 from scipy.integrate import solve_ivp
 
 from . import _checks
+from ._arrays import foreign, namespace, times
 from .attention import query_key, softmax_average
+from .fast import circle_field, line_average
 from .spectrum import asymmetry, propagator
 
 LARGEST_SCORE = 1e300
@@ -34,6 +42,7 @@ class _MatrixFlow:
     Q: np.ndarray
     K: np.ndarray
     V: np.ndarray
+    fast: bool = field(default=False, kw_only=True)
 
     def __post_init__(self):
         V = _checks.matrix("V", self.V, square=True)
@@ -47,9 +56,13 @@ class _MatrixFlow:
         """Dimension d of the tokens."""
         return len(self.V)
 
+    def _average(self, query, key, value):
+        on_line = self.fast and query.shape[1:] == (1,) and not foreign(query)
+        return (line_average if on_line else softmax_average)(query, key, value)
+
     def propagate(self, t, tokens):
         """e^{tV} x for each token x: from rescaled to unrescaled tokens (t may be negative)."""
-        return tokens @ self._propagator(t).T
+        return times(tokens, self._propagator(t).T)
 
     def check_horizon(self, tokens, time):
         """Refuse a final time at which e^{tV} x has scores outside float64.
@@ -87,6 +100,8 @@ class TokenFlow(_MatrixFlow):
         Query and key matrices; only B = Q^T K enters.
     V : array, shape (d, d)
         Value matrix.
+    fast : bool
+        For d = 1 let many tokens go through `attn_clusters.fast.line_average`.
 
     Raises
     ------
@@ -97,7 +112,7 @@ class TokenFlow(_MatrixFlow):
     def __call__(self, t, tokens):
         """Time derivative of the tokens, same shape. It does not depend on t."""
         tokens = _checks.tokens(tokens, dimension=self.dimension)
-        return softmax_average(tokens @ self.B, tokens, tokens) @ self.V.T
+        return times(self._average(times(tokens, self.B), tokens, tokens), self.V.T)
 
     def rescale(self, t, tokens):
         """z_i = e^{-tV} x_i."""
@@ -119,6 +134,8 @@ class RescaledFlow(_MatrixFlow):
         Query and key matrices; only B = Q^T K enters.
     V : array, shape (d, d)
         Value matrix.
+    fast : bool
+        For d = 1 let many tokens go through `attn_clusters.fast.line_average`.
 
     Raises
     ------
@@ -130,8 +147,8 @@ class RescaledFlow(_MatrixFlow):
         """Time derivative of the rescaled tokens, same shape."""
         tokens = _checks.tokens(tokens, dimension=self.dimension)
         unscaled = self.propagate(t, tokens)
-        average = softmax_average(unscaled @ self.B, unscaled, tokens)
-        return (average - tokens) @ self.V.T
+        average = self._average(times(unscaled, self.B), unscaled, tokens)
+        return times(average - tokens, self.V.T)
 
     def rescale(self, t, tokens):
         """The tokens themselves, which are the z_i already."""
@@ -155,9 +172,9 @@ class RescaledFlow(_MatrixFlow):
         move = step * np.linalg.solve(R, self.V)
 
         def advance(k, tokens):
-            unscaled = tokens @ np.linalg.matrix_power(R, k).T
-            average = softmax_average(unscaled @ self.B, unscaled, tokens)
-            return tokens + (average - tokens) @ move.T
+            unscaled = times(tokens, np.linalg.matrix_power(R, k).T)
+            average = self._average(times(unscaled, self.B), unscaled, tokens)
+            return tokens + times(average - tokens, move.T)
 
         return advance
 
@@ -195,8 +212,8 @@ def attention_field(points, tokens, B, V, beta, weights=None):
     points = _checks.tokens(points, "points", len(V))
     tokens = _checks.tokens(tokens, dimension=len(V))
     log_weights = _log_weights(_checks.weights(weights, tokens.shape[-2]))
-    query = _checks.positive("beta", beta) * (points @ B)
-    return softmax_average(query, tokens, tokens, log_weights) @ V.T
+    query = times(points, _checks.positive("beta", beta) * B)
+    return times(softmax_average(query, tokens, tokens, log_weights), V.T)
 
 
 def zero_temperature_field(points, B, V):
@@ -263,7 +280,8 @@ class _SphereFlow:
         """Time derivative of the tokens, same shape and tangent to the sphere."""
         points = self.retract(_checks.tokens(tokens, dimension=self.dimension))
         field = self._field(points)
-        return field - np.sum(field * points, axis=-1, keepdims=True) * points
+        radial = namespace(points).sum(field * points, axis=-1, keepdims=True)
+        return field - radial * points
 
     def retract(self, tokens):
         """x / |x| for tokens of shape (..., d).
@@ -273,10 +291,12 @@ class _SphereFlow:
         ValueError
             If a token is 0.
         """
-        lengths = np.linalg.norm(tokens, axis=-1, keepdims=True)
-        if (lengths == 0).any():
-            raise ValueError(f"tokens: {np.count_nonzero(lengths == 0)} of {lengths.size} are 0, "
-                             "which has no direction")
+        xp = namespace(tokens)
+        lengths = xp.linalg.vector_norm(tokens, axis=-1, keepdims=True)
+        zeros = int(xp.count_nonzero(lengths == 0))
+        if zeros:
+            raise ValueError(f"tokens: {zeros} of {prod(lengths.shape)} are 0, which has no "
+                             "direction")
         return tokens / lengths
 
     def check_horizon(self, tokens, time):
@@ -309,6 +329,8 @@ class SphereFlow(_SphereFlow):
     weights : array, shape (n,), optional
         Positive weights of the tokens with sum 1, the same in every run of a batch; None means
         equal weights.
+    fast : bool
+        For d = 2 let many tokens go through `attn_clusters.fast.circle_field`.
 
     Raises
     ------
@@ -318,6 +340,7 @@ class SphereFlow(_SphereFlow):
 
     beta: float
     weights: np.ndarray | None = None
+    fast: bool = field(default=False, kw_only=True)
 
     def __post_init__(self):
         super().__post_init__()
@@ -327,7 +350,9 @@ class SphereFlow(_SphereFlow):
             object.__setattr__(self, "weights", _checks.frozen(given))
 
     def _field(self, points):
-        return attention_field(points, points, self.B, self.V, self.beta, self.weights)
+        on_circle = self.fast and points.shape[1:] == (2,) and not foreign(points)
+        average = circle_field if on_circle else attention_field
+        return average(points, points, self.B, self.V, self.beta, self.weights)
 
 
 @dataclass(frozen=True, eq=False)
