@@ -38,6 +38,14 @@ def positive_conditions(Q, K, V):
     return (*symmetric_positive(V), *positive_definite(Q, K))
 
 
+def lowrank_conditions(Q, K, V):
+    """V and Q^T K symmetric positive definite, the leading eigenvalue of V simple."""
+    gap = above("leading eigenvalue simple: |lambda_1| - |lambda_2|",
+                spectrum.leading_eigenpair(V).gap,
+                len(V) * np.finfo(float).eps * np.linalg.norm(V, 2))
+    return (*positive_conditions(Q, K, V), gap)
+
+
 def measure_lowrank(run, tolerance):
     """Singular values of P(t) beyond the third, relative to the largest: 0 for rank 3."""
     sizes = np.linalg.svd(attention_along(run), compute_uv=False)
@@ -113,9 +121,9 @@ LOWRANK = Statement(
     title="The rank of the attention matrix falls",
     source=SOURCE + "figures in many dimensions",
     status="observed",
-    assumes="V and Q^T K symmetric positive definite",
+    assumes="V and Q^T K symmetric positive definite, the leading eigenvalue of V simple",
     concludes="the numerical rank of P(t) falls, to at most 3 in the runs shown",
-    conditions=positive_conditions,
+    conditions=lowrank_conditions,
     measure=measure_lowrank,
     functions=("attn_clusters.statements.high_dimension.attention_along",
                "attn_clusters.statements.high_dimension.numerical_rank"),
