@@ -94,13 +94,13 @@ def leader_run(n, seed, times):
     "leader_graph", statement="leader_graph", title="Who attends to whom",
     caption="""{n} rescaled tokens in the plane, random symmetric positive definite V and QᵀK. A
     line joins token i to token j, as thick as P_ij; a token is as large as the attention it
-    receives (orange-red: more than 1.5 tokens' worth). At t = 0 one token's strongest link is as
-    weak as {weakest_start}; from t = {settled} on each of them has more than 0.99 of the token's
+    receives (orange-red: more than one and a half tokens' worth). At t = 0 one token's strongest link is as
+    weak as {weakest_start}; from t = {settled} on each of them has more than {settle:g} of the token's
     attention, and all of them lead to {leaders} tokens.""",
     alt="""Six panels. At t = 0 lines run from each token to several others; at the end every token
     is joined to one of {leaders} large ones, and the tokens lie on two parallel lines.""",
-    draw=plots_highdim.leader_graphs, n=20, seed=3, shown=(0, 0.5, 1, 2, 4, 8))
-def leader_graph(n, seed, shown):
+    draw=plots_highdim.leader_graphs, n=20, seed=3, shown=(0, 0.5, 1, 2, 4, 8), settle=0.99)
+def leader_graph(n, seed, shown, settle):
     """Attention at six times of a run in the plane."""
     times = np.union1d(np.linspace(0, shown[-1], 81), shown)
     run = leader_run(n, seed, times)
@@ -112,8 +112,8 @@ def leader_graph(n, seed, shown):
         "leaders": Measured(len(report.limit), "leaders"),
         "weakest_start": Measured(attention[0].max(axis=1).min(), "weakest strongest link, t = 0",
                                   4, "rounding"),
-        "settled": Measured(times[(along.max(axis=2).min(axis=1) <= 0.99).sum()],
-                            "every strongest link above 0.99 from t =", 2,
+        "settled": Measured(times[(along.max(axis=2).min(axis=1) <= settle).sum()],
+                            f"every strongest link above {settle:g} from t =", 2,
                             "read off at times 0.1 apart"),
         "rest": bounded(report.distances.max(), 1e-9,
                         f"attention not going to the leader, t = {shown[-1]:g}",
