@@ -4,20 +4,16 @@ import numpy as np
 
 from .. import spectrum
 from ..attention import attention_matrix
-from ..flows import TokenFlow
 from .clusters import positive_definite, rescaled_tokens
 from .core import ROUNDING, Measurement, Statement, above, at_most
+from .hyperplanes import SOURCE, hyperplanes_conditions, resolution, unrescaled_tokens
 
-SOURCE = "Geshkovski, Letrouit, Polyanskiy, Rigollet 2023, "
 RANK = 3
 
 
 def attention_along(run):
     """Attention matrix P(t) at every time of a run of `TokenFlow` or `RescaledFlow`, (T, n, n)."""
-    z, flow = rescaled_tokens(run), run.flow
-    x = (run.tokens if isinstance(flow, TokenFlow) else
-         np.stack([flow.propagate(t, points) for t, points in zip(run.times, z, strict=True)]))
-    return attention_matrix(x, flow.Q, flow.K)
+    return attention_matrix(unrescaled_tokens(run), run.flow.Q, run.flow.K)
 
 
 def numerical_rank(singular_values, tolerance):
@@ -27,10 +23,9 @@ def numerical_rank(singular_values, tolerance):
 
 def symmetric_positive(V):
     """The hypotheses "V symmetric" and "V positive definite"."""
-    resolution = len(V) * np.finfo(float).eps * np.linalg.norm(V, 2)
     return (at_most("V symmetric: |V - V^T| / |V|", spectrum.asymmetry(V), ROUNDING),
             above("V positive definite: smallest eigenvalue",
-                  spectrum.smallest_eigenvalue(V), resolution))
+                  spectrum.smallest_eigenvalue(V), resolution(V)))
 
 
 def positive_conditions(Q, K, V):
@@ -41,8 +36,7 @@ def positive_conditions(Q, K, V):
 def lowrank_conditions(Q, K, V):
     """V and Q^T K symmetric positive definite, the leading eigenvalue of V simple."""
     gap = above("leading eigenvalue simple: |lambda_1| - |lambda_2|",
-                spectrum.leading_eigenpair(V).gap,
-                len(V) * np.finfo(float).eps * np.linalg.norm(V, 2))
+                spectrum.leading_eigenpair(V).gap, resolution(V))
     return (*positive_conditions(Q, K, V), gap)
 
 
@@ -76,7 +70,7 @@ def highdim_conditions(Q, K, V):
                     1 / max(np.abs(np.linalg.eigvals(V)).min(), 1e-300), 1 + ROUNDING * size),
             above("leading eigenvalue positive: real part", leading.value.real),
             above("leading eigenvalue simple: |lambda_1| - |lambda_2|", leading.gap,
-                  len(V) * np.finfo(float).eps * size),
+                  resolution(V)),
             above("<Q phi_1, K phi_1> > 0", score))
 
 
@@ -107,13 +101,6 @@ def measure_highdim(run, tolerance):
     diverges = above("coordinates of negative eigenvalues spread: smallest factor", factor, 1.0)
     scale = np.linalg.norm(growing[0], axis=1).max()
     return Measurement(np.stack(list(means.values())), distances, (diverges,), scale)
-
-
-def head_conditions(Q, K, V):
-    """(Q, K, V) is a good triple, asked of the matrices of a trained head."""
-    leading = spectrum.leading_eigenpair(V)
-    return (at_most("leading eigenvalue real: |imaginary part|", abs(leading.value.imag), 0.0),
-            *highdim_conditions(Q, K, V)[2:])
 
 
 LOWRANK = Statement(
@@ -170,7 +157,7 @@ TRAINED = Statement(
     assumes="Q, K, V of a trained head that form a good triple",
     concludes="alone and repeated, this head would send its tokens to at most three hyperplanes; "
               "in the model examined some heads are of this kind and most are not",
-    conditions=head_conditions,
+    conditions=hyperplanes_conditions,
     functions=("attn_clusters.checkpoints.load_heads", "attn_clusters.checkpoints.Head"),
     tests=("tests/test_checkpoints.py::test_bert_heads_come_back",
            "tests/test_checkpoints.py::test_albert_heads_come_back",
