@@ -4,13 +4,13 @@ from types import MappingProxyType
 
 from .. import _checks
 from ..attention import query_key
-from . import clusters, hyperplanes, mean_field
+from . import beyond, clusters, hyperplanes, mean_field
 from .core import Classification, Hypothesis, Measurement, Report, Statement
 
 __all__ = ["Classification", "Hypothesis", "Measurement", "Report", "Statement", "classify",
            "statements"]
 
-MODULES = (clusters, hyperplanes, mean_field)
+MODULES = (clusters, hyperplanes, beyond, mean_field)
 statements = MappingProxyType({item.key: item for module in MODULES for item in module.STATEMENTS})
 
 
