@@ -91,7 +91,7 @@ def softmax_average(query, key, value, log_weights=None):
 def _few(query, key, value, log_weights):
     """The average in one piece, for at most one tile of scores (of one run, or several)."""
     weights = _softmax_weights(query, key, log_weights)
-    return _keys_last(weights) @ value / weights.sum(axis=0)[..., None]
+    return _keys_last(weights) @ value / np.add.reduce(weights, axis=0)[..., None]
 
 
 def _many(query, key, value, log_weights):
@@ -304,8 +304,9 @@ def _scores(query, key, log_weights):
         np.matmul(key, query.swapaxes(-1, -2), out=scores.swapaxes(0, -2))
     if log_weights is not None:
         scores += log_weights.reshape(-1, *[1] * (scores.ndim - 1))
-    largest = scores.max(axis=0)
-    if not np.isfinite(largest).all():
+    # The reductions of ufuncs do without the wrappers of methods, which count for 40 tokens.
+    largest = np.maximum.reduce(scores, axis=0)
+    if not np.logical_and.reduce(np.isfinite(largest), axis=None):
         raise ValueError(OVERFLOW)
     return scores, largest
 

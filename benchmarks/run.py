@@ -168,7 +168,8 @@ def machine():
     blas = np.show_config(mode="dicts")["Build Dependencies"]["blas"]
     return {"processor": model, "cores": os.cpu_count(), "system": platform.system(),
             "python": platform.python_version(), "numpy": np.__version__,
-            "scipy": scipy.__version__, "blas": f"{blas['name']} {blas['version']}"}
+            "scipy": scipy.__version__, "blas": f"{blas['name']} {blas['version']}",
+            "load average before": os.getloadavg()[0]}
 
 
 def main():
