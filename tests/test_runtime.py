@@ -16,9 +16,12 @@ specification = importlib.util.spec_from_file_location("measure", ROOT / "book" 
 book = importlib.util.module_from_spec(specification)
 specification.loader.exec_module(book)
 
+in_integration = pytest.mark.skipif(
+    not os.environ.get("CI"), reason="about all notebooks at once: make runtime writes the page, "
+    "and continuous integration executes each once more")
 
-@pytest.mark.skipif(not os.environ.get("CI"),
-                    reason="executes every notebook once more: continuous integration does")
+
+@in_integration
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.name)
 def test_a_notebook_needs_less_memory_than_binder_grants(path):
     _, megabytes = book.measure(path)
@@ -33,6 +36,7 @@ def test_memory_is_really_the_kernels(tmp_path):
     assert book.measure(tmp_path / "large.ipynb")[1] > 320
 
 
+@in_integration
 def test_every_notebook_is_on_the_page_of_run_times():
     listed = set(re.findall(r"\]\(([\w-]+\.ipynb)\)", book.PAGE.read_text(encoding="utf-8")))
     assert listed == {path.name for path in NOTEBOOKS}
