@@ -3,22 +3,26 @@
 from .attention import attention_average, attention_matrix, hardmax_average
 from .experiments import figure, figures
 from .flows import (
+    ConsensusFlow,
     RescaledFlow,
     SphereFlow,
     TokenFlow,
     ZeroTemperatureFlow,
     attention_field,
+    consensus_point,
     zero_temperature_field,
 )
 from .index import figure_index, statement_index
 from .measures import wasserstein2
 from .simulate import Trajectory, simulate
+from .spectrum import collapse_rate
 from .statements import classify, statements
 from .sweep import SweepError, sweep
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "ConsensusFlow",
     "RescaledFlow",
     "SphereFlow",
     "SweepError",
@@ -29,6 +33,8 @@ __all__ = [
     "attention_field",
     "attention_matrix",
     "classify",
+    "collapse_rate",
+    "consensus_point",
     "figure",
     "figure_index",
     "figures",

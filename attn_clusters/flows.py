@@ -13,13 +13,15 @@ for a batch of independent runs. A flow may also offer
 `simulate` uses them where they exist; any other callable with the same signature is a flow too.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.integrate import solve_ivp
 
 from . import _checks
 from .attention import attention_average, query_key
-from .spectrum import propagator
+from .spectrum import asymmetry, propagator
 
 LARGEST_SCORE = 1e300
 ON_SPHERE = 1e-9
@@ -347,3 +349,123 @@ class ZeroTemperatureFlow(_SphereFlow):
 
     def _field(self, points):
         return zero_temperature_field(points, self.B, self.V)
+
+    def solution(self, tokens, times):
+        """The tokens at the given times by the closed form, for a symmetric V B^T.
+
+        Only the clock s(t) of each token is integrated (tolerance 1e-11), so that components
+        along the eigenvectors stay exact relative to their own size, however small they are.
+
+        Parameters
+        ----------
+        tokens : array, shape (n, d)
+            On the sphere, at ``times[0]``.
+        times : array, shape (T,)
+            Increasing, at least two.
+
+        Returns
+        -------
+        array, shape (T, n, d)
+
+        Raises
+        ------
+        ValueError
+            If V B^T is not symmetric to 1e-9, or tokens do not lie on the sphere.
+        RuntimeError
+            If the solver gives up.
+        """
+        M = self.V @ self.B.T
+        if asymmetry(M) > 1e-9:
+            raise ValueError("V: expected V B^T symmetric, which the closed form asks for, got "
+                             f"asymmetry {asymmetry(M):.2g}")
+        tokens = _checks.tokens(_checks.array("tokens", tokens, ndim=2), dimension=self.dimension)
+        self.check_horizon(tokens, 0.0)
+        values, vectors = np.linalg.eigh((M + M.T) / 2)
+        start = tokens @ vectors
+        with np.errstate(divide="ignore"):
+            logarithms = np.log(np.abs(start))
+
+        def oja(s):
+            exponents = logarithms + np.outer(s, values)
+            exponents -= exponents.max(axis=1, keepdims=True)
+            return self.retract(np.copysign(np.exp(exponents), start))
+
+        def clock(t, s):
+            return 1.0 / np.linalg.norm(oja(s) @ vectors.T @ self.B, axis=1)
+
+        # The step is chosen by the worst token, not by their mean.
+        size = np.sqrt(len(tokens))
+        found = solve_ivp(clock, (times[0], times[-1]), np.zeros(len(tokens)), method="DOP853",
+                          t_eval=times, rtol=1e-11 / size + 1e-13, atol=1e-11 / size)
+        if not found.success:
+            raise RuntimeError(f"DOP853 stopped: {found.message}")
+        return np.stack([oja(s) @ vectors.T for s in found.y.T])
+
+
+def consensus_point(tokens, objective, beta, weights=None):
+    """The weighted mean of consensus-based optimisation: softmax weights with one objective.
+
+    m = sum_j w_j e^{-beta f(x_j)} x_j / sum_j w_j e^{-beta f(x_j)}: X_beta with V = I and f in place
+    of -<Qx, Ky>, hence the same for every token.
+
+    Parameters
+    ----------
+    tokens : array, shape (n, d) or (runs, n, d)
+    objective : array, shape (n,) or (runs, n)
+        The values f(x_j).
+    beta : float
+        Inverse temperature, positive.
+    weights : array, shape (n,), optional
+        Positive, with sum 1; None means equal weights.
+
+    Returns
+    -------
+    array, shape (d,) or (runs, d)
+    """
+    tokens = _checks.tokens(tokens)
+    objective = _checks.array("objective", objective, ndim=tokens.ndim - 1)
+    if objective.shape != tokens.shape[:-1]:
+        raise ValueError(f"objective: expected shape {tokens.shape[:-1]}, one value for each "
+                         f"token, got {objective.shape}")
+    log_weights = _log_weights(_checks.weights(weights, tokens.shape[-2]))
+    query = np.full((*tokens.shape[:-2], 1, 1), -_checks.positive("beta", beta))
+    mean = attention_average(query, objective[..., None], tokens, log_weights)
+    return mean[..., 0, :]
+
+
+@dataclass(frozen=True, eq=False)
+class ConsensusFlow:
+    """The drift of consensus-based optimisation, without its noise: dx_i/dt = m - x_i.
+
+    Beside the rescaled tokens with V = I, dz_i/dt = sum_j P_ij z_j - z_i, it has one objective for
+    all tokens where attention gives each token its own.
+
+    Parameters
+    ----------
+    objective : callable
+        f, from points (n, d) to values (n,).
+    beta : float
+        Inverse temperature, positive.
+    weights : array, shape (n,), optional
+        Positive, with sum 1; None means equal weights.
+    """
+
+    objective: Callable
+    beta: float
+    weights: np.ndarray | None = None
+
+    def __post_init__(self):
+        object.__setattr__(self, "beta", _checks.positive("beta", self.beta))
+        if self.weights is not None:
+            given = _checks.weights(self.weights, np.size(self.weights))
+            object.__setattr__(self, "weights", _checks.frozen(given))
+
+    def __call__(self, t, tokens):
+        """Time derivative of the tokens, same shape."""
+        tokens = _checks.tokens(tokens)
+        values = np.asarray(self.objective(tokens.reshape(-1, tokens.shape[-1])))
+        if values.shape != (tokens[..., 0].size,):
+            raise ValueError(f"objective: expected one value for each of {tokens[..., 0].size} "
+                             f"points, got shape {values.shape}")
+        mean = consensus_point(tokens, values.reshape(tokens.shape[:-1]), self.beta, self.weights)
+        return mean[..., None, :] - tokens

@@ -193,3 +193,83 @@ def principal_eigenspace(M, tolerance=1e-9):
     top = values >= values[-1] - tolerance * max(np.abs(values).max(), np.finfo(float).tiny)
     gap = np.inf if top.all() else float(values[-1] - values[~top][-1])
     return float(values[-1]), vectors[:, top], gap
+
+
+@dataclass(frozen=True)
+class CollapseRates:
+    """Exponential rates of the zero-temperature flow (B2).
+
+    Attributes
+    ----------
+    gap : float
+        gamma = mu_1 - mu_2 of V B^T.
+    proved : float
+        gamma / |B|: the tangent of the angle between a token and E falls at least this fast.
+    token : float
+        gamma / b_1: the rate at which the slowest token that has come near E goes on.
+    escape : float
+        Half the rate at which the mass of the tokens that have not yet left the other eigenspaces
+        falls.
+    law : float
+        min(token, escape): the rate of W2(rho_t, Pi_# rho_0).
+    """
+
+    gap: float
+    proved: float
+    token: float
+    escape: float
+
+    @property
+    def law(self):
+        """Rate of the W2 distance."""
+        return min(self.token, self.escape)
+
+
+def collapse_rate(B, V, order=None):
+    r"""Rates that the spectrum of V B^T gives to the zero-temperature flow.
+
+    The flow is the Oja flow of V B^T on the clock dt = |B^T x| ds. Near the unit sphere of E_k, the
+    eigenspace of mu_k, the clock runs at most b_k = max |B^T u| over that sphere, so that there a
+    component along E_j, j < k, grows like e^{(mu_j - mu_k) t / b_k} and, near E, the distance to E
+    falls like e^{-gamma t / b_1}. Tokens whose components along all E_j, j < k, are smaller than
+    the inverse of that growth are still near E_k at time t. Their mass falls like
+    exp(-t sum_{j<k} m_j (mu_j - mu_k) / b_k), m_j = dim E_j, and each adds a constant to W2^2.
+
+    Parameters
+    ----------
+    B, V : arrays, shape (d, d)
+        With V B^T symmetric.
+    order : float, optional
+        The number m_1 such that the mass of {|P_E x| <= r} falls like r^{m_1}; None means dim E,
+        as for every bounded density.
+
+    Returns
+    -------
+    CollapseRates
+
+    Raises
+    ------
+    ValueError
+        If V B^T is not symmetric, or a multiple of the identity, for which nothing moves.
+    """
+    B = _checks.matrix("B", B, square=True)
+    M = _checks.matrix("V", V, square=True, columns=len(B)) @ B.T
+    gap = principal_eigenspace(M)[2]
+    if not np.isfinite(gap):
+        raise ValueError("V: expected V B^T with two distinct eigenvalues, got a multiple of the "
+                         "identity, for which no token moves")
+    values, sizes, clocks = _eigenspaces(M, B)
+    sizes[0] = sizes[0] if order is None else _checks.positive("order", order)
+    escapes = [sizes[:k] @ (values[:k] - values[k]) / clocks[k] for k in range(1, len(values))]
+    return CollapseRates(gap, gap / np.linalg.norm(B, 2), float(gap / clocks[0]),
+                         float(min(escapes) / 2))
+
+
+def _eigenspaces(M, B, tolerance=1e-9):
+    """Distinct eigenvalues of a symmetric M, falling; dimensions; largest |B^T u| on each."""
+    values, vectors = np.linalg.eigh((M + M.T) / 2)
+    values, vectors = values[::-1], vectors[:, ::-1]
+    first = np.append(True, -np.diff(values) > tolerance * np.abs(values).max())
+    groups = np.split(np.arange(len(values)), np.flatnonzero(first)[1:])
+    clocks = [np.linalg.norm(B.T @ vectors[:, group], 2) for group in groups]
+    return values[first], np.array([float(len(group)) for group in groups]), np.array(clocks)

@@ -4,13 +4,14 @@ from types import MappingProxyType
 
 from .. import _checks
 from ..attention import query_key
-from . import clusters
+from . import clusters, mean_field
 from .core import Classification, Hypothesis, Measurement, Report, Statement
 
 __all__ = ["Classification", "Hypothesis", "Measurement", "Report", "Statement", "classify",
            "statements"]
 
-statements = MappingProxyType({item.key: item for item in clusters.STATEMENTS})
+statements = MappingProxyType({item.key: item for item in
+                               (*clusters.STATEMENTS, *mean_field.STATEMENTS)})
 
 
 def classify(Q, K, V):
