@@ -25,7 +25,8 @@ import numpy as np
 from .._tables import Html, html_table, number, text_table
 from ..statements import statements
 
-CHAPTERS = ("tokens", "polytope")
+CHAPTERS = ("tokens", "polytope", "concentration", "metastability",
+            "terminal")
 REFERENCE = Path(__file__).parent / "reference"
 NUMBER_HEADER = ("quantity", "this run", "reference", "agreement asked for")
 

@@ -1,0 +1,245 @@
+"""Figures of the chapter on the terminal phase (Conjecture 1 of the second paper)."""
+
+from functools import lru_cache
+
+import numpy as np
+from scipy.stats import binomtest
+
+from .. import plots_low_temperature as plots
+from ..flows import SphereFlow
+from ..measures import UniformLaw
+from ..phases import distance_to_space, principal_space
+from ..simulate import simulate
+from ..statements import statements
+from ..sweep import sweep
+from .concentration import SOLVER, law_run, tilted
+from .core import Measured, bounded, experiment
+
+# Name, V, B, angle and degree of the initial law.
+CASES = (
+    ("V = diag(1, 2)", ((1, 0), (0, 2)), ((1, 0), (0, 0.15)), 1.0, 1),
+    ("V = diag(-1, -2), B = diag(-1, -0.15)", ((-1, 0), (0, -2)), ((-1, 0), (0, -0.15)), 1.0, 1),
+    ("V not symmetric", ((1, 0.6), (0, 2)), ((1, 0), (-0.09, 0.15)), 1.0, 1),
+    ("V with a complex pair", ((1, -1.5), (1.5, 1)), None, 1.0, 1),
+    ("B = diag(1, -0.15), opposite clusters", ((1, 0), (0, 2)), ((1, 0), (0, -0.15)), 0.8, 2),
+    ("V = diag(-1, -2), B = diag(1, 0.15)", ((-1, 0), (0, -2)), ((1, 0), (0, 0.15)), 1.0, 1),
+)
+TOLERANCE = 0.02
+
+
+def score_for(V, M):
+    """The B for which V B^T is the symmetric matrix M."""
+    return np.linalg.solve(np.asarray(V, float), np.asarray(M, float)).T
+
+
+def case_matrices(case):
+    """V and B of one of the CASES; without a B, V B^T = diag(1, 0.3)."""
+    _, V, B, _, _ = case
+    V = np.array(V, float)
+    return V, score_for(V, np.diag([1.0, 0.3])) if B is None else np.array(B, float)
+
+
+@experiment(
+    "terminal-plane", statement="terminal", title="Where the law ends: six cases in the plane",
+    caption="""Angles of {nodes} tokens at β = {beta:g}; marks at the right: the principal eigenspace
+    of V (eigenvalue of largest magnitude). The worked instance, a negative leading eigenvalue and a
+    V that is not symmetric end there. With a complex pair the law turns for ever. The last two
+    satisfy A1 too and come to rest elsewhere: two opposite clusters that balance at
+    {balance}° (predicted {balance_theory}°), and a repelling V that no narrow cluster survives. The
+    conjecture holds in {holding} of the six.""",
+    alt="""Six panels of angles against time. Three end on marked angles; one goes round and round; one
+    ends on two opposite angles off the marks; one stays spread out.""",
+    draw=plots.path_panels, beta=50.0, nodes=64, final=60.0)
+def terminal_plane(beta, nodes, final):
+    """Six cases under the terminal statement's verdict."""
+    times, runs, marks, held = np.linspace(0.0, final, 601), [], [], []
+    for case in CASES:
+        V, B = case_matrices(case)
+        law = tilted(case[3], 0.5, case[4])
+        run = law_run(law, nodes, beta, times, B, V)
+        runs.append(run)
+        held.append(statements["terminal"].verify(run, TOLERANCE).holds)
+        basis = principal_space(V, "magnitude")
+        angle = np.degrees(np.arctan2(basis[1, 0], basis[0, 0])) if basis.shape[1] == 1 else np.nan
+        marks.append([angle, (angle + 360) % 360 - 180])
+    last = runs[4].tokens[-1]
+    balance = np.degrees(np.arctan2(np.abs(last[:, 1]), np.abs(last[:, 0])))
+    numbers = {
+        "holding": Measured(int(sum(held)), "cases in which the conjecture holds"),
+        "balance": Measured(balance.mean(), "angle of the balanced pair in degrees", 3, SOLVER),
+        "balance_theory": Measured(np.degrees(np.arctan(np.sqrt(1 / 0.15))),
+                                   "where <x, Bx> = 0, in degrees", 3),
+    }
+    shown = [times <= 20] * 3 + [times >= final - 20] + [times <= 40, times <= 20]
+    angles = [np.degrees(np.arctan2(run.tokens[..., 1], run.tokens[..., 0])) for run in runs]
+    # Every panel has 201 times: shorter windows would need ragged arrays.
+    place = [np.flatnonzero(mask)[:: max(1, mask.sum() // 201)][:201] for mask in shown]
+    return {"times": np.array([times[k] - times[k[0]] for k in place]),
+            "angles": np.array([a[k] for a, k in zip(angles, place, strict=True)]),
+            "titles": np.array([case[0] for case in CASES]), "marks": np.array(marks)}, numbers
+
+
+SPACES = (
+    ("simple", np.diag([1.0, 2.0, 0.5]), np.diag([1.0, 0.15, 0.3])),
+    ("double", np.diag([1.0, 2.0, 2.0]), np.diag([1.0, 0.15, 0.1])),
+    ("negative", np.diag([-1.0, -2.0, 0.5]), np.diag([-1.0, -0.15, 0.3])),
+    ("not symmetric", np.array([[1.0, 0.6, 0.2], [0.0, 2.0, 0.3], [0.0, 0.0, 0.5]]), None),
+)
+
+
+@experiment(
+    "terminal-spaces", statement="terminal", title="Arrival at the principal eigenspace on S²",
+    caption="""Largest distance of {n} random tokens on S² from the principal eigenspace of V at
+    β = {beta:g}: a simple eigenvalue, a double one, a negative one of largest magnitude, and a V
+    that is not symmetric. The distances fall exponentially, with rates {rate_0}, {rate_1}, {rate_2}
+    and {rate_3}; Oja's flow of V predicts the gap of its spectrum, {gap_0}, {gap_1}, {gap_2}
+    and {gap_3}.""",
+    alt="""Four curves on a logarithmic axis that stay near 1 for some time and then fall along
+    straight lines.""",
+    draw=plots.scaled_curves, n=100, beta=50.0, seed=2, final=30.0)
+def terminal_spaces(n, beta, seed, final):
+    """Distances to the principal eigenspace for four kinds of spectrum."""
+    times, curves, numbers = np.linspace(0.0, final, 301), [], {}
+    tokens = UniformLaw(3).sample(n, seed)
+    for k, (name, V, B) in enumerate(SPACES):
+        B = score_for(V, np.diag([1.0, 0.3, 0.15])) if B is None else B
+        run = simulate(SphereFlow(B, V, beta), tokens, times, rtol=1e-8, atol=1e-13)
+        distance = distance_to_space(run.tokens, principal_space(V, "magnitude")).max(axis=1)
+        late = (distance < 1e-2) & (distance > 1e-8)
+        sizes = np.sort(np.abs(np.linalg.eigvals(V)))[::-1]
+        gap = sizes[0] - sizes[sizes < sizes[0] - 1e-9][0]
+        curves.append(distance)
+        numbers[f"rate_{k}"] = Measured(-np.polyfit(times[late], np.log(distance[late]), 1)[0],
+                                        f"rate of arrival, {name}", 2, "window of the fit")
+        numbers[f"gap_{k}"] = Measured(gap, f"gap of the spectrum of V, {name}", 2)
+        numbers[f"end_{k}"] = bounded(distance[-1], 1e-6, f"last distance, {name}", "finite time")
+    return {"x": times, "values": np.array(curves),
+            "labels": np.array([name for name, _, _ in SPACES]), "xlabel": "time t",
+            "ylabel": "largest distance to the eigenspace", "guides": np.empty((0, len(times))),
+            "guide_labels": np.array([], str), "low": 1e-10}, numbers
+
+
+KINDS = (("positive definite V", 2), ("positive definite V", 3), ("any V", 2), ("any V", 3))
+GROUPS = ("leading value > 0, wᵀBw > 0", "leading value > 0, wᵀBw < 0", "leading value < 0",
+          "leading complex pair")
+OUTCOMES = ("holds", "holds later", "rests elsewhere", "keeps moving")
+
+
+def random_instance(kind, d, seed):
+    """Random V and B with V B^T symmetric: A1 holds with probability 1.
+
+    V is Gaussian, or G G^T / d + I / 10 for a Gaussian G; V B^T the symmetric part of a Gaussian
+    matrix. Both are scaled to norm 1, which only changes the units of time and of beta.
+    """
+    rng = np.random.default_rng([seed, d, kind == "any V"])
+    V = rng.standard_normal((d, d))
+    if kind != "any V":
+        V = V @ V.T / d + 0.1 * np.eye(d)
+    M = rng.standard_normal((d, d))
+    B = score_for(V, M + M.T)
+    return V / np.linalg.norm(V, 2), B / np.linalg.norm(B, 2), rng
+
+
+def group_of(V, B):
+    """Index among GROUPS: the eigenvalue of V of largest real part, and its vector w under B."""
+    basis = principal_space(V)
+    if basis.shape[1] > 1:
+        return 3
+    w = basis[:, 0]
+    if w @ V @ w < 0:
+        return 2
+    return 0 if w @ B @ w > 0 else 1
+
+
+def terminal_outcome(kind, d, seed, n, beta, final):
+    """Run one random instance; if the conjecture fails at the end, run it ten times as long.
+
+    Returns
+    -------
+    tuple (group, outcome, last tokens)
+        Indices among GROUPS and OUTCOMES.
+    """
+    V, B, rng = random_instance(kind, d, seed)
+    flow, tokens, times = SphereFlow(B, V, beta), UniformLaw(d).sample(n, rng), [0.0, final]
+    for outcome in (0, 1):
+        run = simulate(flow, tokens, times, rtol=1e-6, atol=1e-9)
+        report = statements["terminal"].verify(run, TOLERANCE)
+        if report.holds:
+            return group_of(V, B), outcome, run.tokens[-1]
+        tokens, times = run.tokens[-1], [final, 10 * final]
+    return group_of(V, B), 2 if report.checks[0].value < 1e-4 else 3, run.tokens[-1]
+
+
+@lru_cache(maxsize=2)
+def outcomes(samples, n, beta, final):
+    """The sweep over random instances: a list of (kind, d, seed, group, outcome, last tokens)."""
+    grid = [{"kind": kind, "d": d, "seed": seed, "n": n, "beta": beta, "final": final}
+            for kind, d in KINDS for seed in range(samples)]
+    found = sweep(terminal_outcome, grid, progress=False)
+    return [(point["kind"], point["d"], point["seed"], *result)
+            for point, result in zip(grid, found, strict=True)]
+
+
+@experiment(
+    "terminal-sweep", statement="terminal", title="How often the conjecture holds",
+    caption="""{total} random instances that satisfy A1 ({samples} for each kind of V and d = 2, 3),
+    {n} random tokens, β = {beta:g}, run to t = {final:g} and, where the conjecture fails there, ten
+    times as long; grouped by the eigenvalue of V of largest real part and its eigenvector w. Bars:
+    share on which all tokens end on the principal eigenspace of V, in either reading, and rest;
+    with 95% confidence intervals (Clopper and Pearson). Positive leading value and
+    wᵀBw > 0: {held_0} of {count_0}, at least {low_0} with that confidence. Of the {exceptions}
+    exceptions {rests} rest elsewhere and {moves} keep moving; {later} instances were only slow.""",
+    alt="""Bars of shares with intervals: nearly all instances with a positive leading value and
+    positive self-attention, fewer in the three other groups.""",
+    draw=plots.shares, samples=30, n=32, beta=30.0, final=100.0)
+def terminal_sweep(samples, n, beta, final):
+    """Counts by group, with confidence intervals."""
+    found = outcomes(samples, n, beta, final)
+    groups, ends = np.array([[item[3], item[4]] for item in found]).T
+    counts = np.bincount(groups, minlength=len(GROUPS))
+    held = np.bincount(groups[ends < 2], minlength=len(GROUPS))
+    intervals = [binomtest(int(k), int(m)).proportion_ci(0.95, "exact") for k, m in
+                 zip(held, counts, strict=True)]
+    numbers = {"total": Measured(len(found), "instances"),
+               "exceptions": Measured(int((ends >= 2).sum()), "exceptions"),
+               "later": Measured(int((ends == 1).sum()), "instances that needed longer"),
+               "rests": Measured(int((ends == 2).sum()), "exceptions at rest elsewhere"),
+               "moves": Measured(int((ends == 3).sum()), "exceptions that keep moving")}
+    for k, name in enumerate(GROUPS):
+        numbers[f"held_{k}"] = Measured(int(held[k]), f"conjecture holds: {name}")
+        numbers[f"count_{k}"] = Measured(int(counts[k]), f"instances: {name}")
+        numbers[f"low_{k}"] = Measured(intervals[k].low, "lower end of the 95% interval", 2)
+        numbers[f"high_{k}"] = Measured(intervals[k].high, "upper end of the 95% interval", 2)
+    return {"labels": np.array(GROUPS), "held": held, "counts": counts,
+            "low": np.array([i.low for i in intervals]),
+            "high": np.array([i.high for i in intervals])}, numbers
+
+
+@experiment(
+    "terminal-exceptions", statement="terminal", title="Every exception of the sweep",
+    caption="""Last tokens of the {count} exceptions of the sweep, seen along the first two coordinates
+    (d = 2: the circle itself), with the direction w of the leading eigenvector of V dashed where
+    it is real. Above each: dimension, what it does, and the group. Of those that keep moving,
+    {turning} have a complex leading pair; the others repel ({repelling}) or attend across
+    ({crossing}).""",
+    alt="""Small circles with tokens on them: groups off the dashed lines, or single clusters
+    without one.""",
+    draw=plots.exceptions, samples=30, n=32, beta=30.0, final=100.0)
+def terminal_exceptions(samples, n, beta, final):
+    """All exceptions, one small picture each."""
+    items = [item for item in outcomes(samples, n, beta, final) if item[4] >= 2]
+    words = ("own", "across", "repels", "complex")
+    tokens, spaces, titles = [], [], []
+    for kind, d, seed, group, outcome, last in items:
+        basis = principal_space(random_instance(kind, d, seed)[0])
+        tokens.append(last[:, :2])
+        spaces.append(basis[:2, 0] if basis.shape[1] == 1 else [np.nan, np.nan])
+        titles.append(f"d = {d}, {'rests' if outcome == 2 else 'moves'}\n{words[group]}")
+    moving = [item[3] for item in items if item[4] == 3]
+    numbers = {"count": Measured(len(items), "exceptions"),
+               "turning": Measured(moving.count(3), "moving, complex leading pair"),
+               "repelling": Measured(moving.count(2), "moving, leading value < 0"),
+               "crossing": Measured(moving.count(1), "moving, wᵀBw < 0"),
+               "own": Measured(moving.count(0), "moving, positive and wᵀBw > 0")}
+    return {"tokens": np.array(tokens), "spaces": np.array(spaces),
+            "titles": np.array(titles)}, numbers
