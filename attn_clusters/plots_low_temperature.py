@@ -166,6 +166,8 @@ def times_and_lines(x, groups, spreads, lines, labels, xlabel, ylabel):
                       label=label)
         axis.plot(x, line, color=colour, linestyle=style, linewidth=1.2)
     axis.set(xscale="log", xlabel=xlabel, ylabel=ylabel)
+    axis.set_xticks(x, [f"{value:g}" for value in x])
+    axis.minorticks_off()
     figure.legend(loc="outside lower center", ncols=2, frameon=False)
     return figure
 

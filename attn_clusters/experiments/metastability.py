@@ -38,8 +38,8 @@ def right_cluster(tokens, weights, members):
     caption="""Worked instance at β = {beta:g}: width s (standard deviation) and centre m of the
     cluster at e₁. While s is above β^(-1/2) both fall at the rate c = {c}; below, the width falls
     at the rate {contraction} of a cluster that attends to itself, and the centre grows at the
-    rate r = {growth} of the Oja flow of V: measured {growth_fit} and {contraction_fit}. Grey: the
-    two equations for a Gaussian cluster, started from the data at t = {start:g}.""",
+    rate r = {growth} of the Oja flow of V (measured {contraction_fit}, and {growth_fit} before the
+    cluster has turned far). Grey: the two equations for a Gaussian cluster, started from the data at t = {start:g}.""",
     alt="""Two curves on a logarithmic axis. The width falls throughout, the centre falls until about
     t = 4 and then rises along a straight line to 1; grey curves of a reduced model lie close.""",
     draw=plots.scaled_curves, beta=400.0, amplitude=0.5, final=12.0, start=2.5)
@@ -123,13 +123,13 @@ def metastability_times(betas, amplitude):
             "xlabel": "inverse temperature β", "ylabel": "time"}, numbers
 
 
-def token_departures(n, seeds, beta, final=12.0):
+def token_departures(n, seeds, beta, final=20.0):
     """Departures of both clusters of n uniform random tokens, one row for each seed.
 
     A cluster has left when the mean of its tokens is 45 degrees away from +-e_1. The last column
     is the time at which half of all the tokens have left.
     """
-    times, rows = np.linspace(0.0, final, 121), []
+    times, rows = np.linspace(0.0, final, 201), []
     for seed in range(seeds):
         tokens = UniformLaw(2).sample(n, [seed, n])
         # The scatter over seeds is 1e-1, far above the error at these tolerances.

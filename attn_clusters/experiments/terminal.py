@@ -81,9 +81,9 @@ def terminal_plane(beta, nodes, final):
 
 SPACES = (
     ("simple", np.diag([1.0, 2.0, 0.5]), np.diag([1.0, 0.15, 0.3])),
-    ("double", np.diag([1.0, 2.0, 2.0]), np.diag([1.0, 0.15, 0.1])),
-    ("negative", np.diag([-1.0, -2.0, 0.5]), np.diag([-1.0, -0.15, 0.3])),
-    ("not symmetric", np.array([[1.0, 0.6, 0.2], [0.0, 2.0, 0.3], [0.0, 0.0, 0.5]]), None),
+    ("double", np.diag([1.5, 2.0, 2.0]), np.diag([1.0, 0.15, 0.1])),
+    ("negative", np.diag([-1.0, -2.5, 0.5]), np.diag([-1.0, -0.15, 0.3])),
+    ("not symmetric", np.array([[1.0, 0.6, 0.2], [0.0, 2.2, 0.3], [0.0, 0.0, 0.5]]), None),
 )
 
 
@@ -96,7 +96,7 @@ SPACES = (
     and {gap_3}.""",
     alt="""Four curves on a logarithmic axis that stay near 1 for some time and then fall along
     straight lines.""",
-    draw=plots.scaled_curves, n=100, beta=50.0, seed=2, final=30.0)
+    draw=plots.scaled_curves, n=100, beta=50.0, seed=2, final=45.0)
 def terminal_spaces(n, beta, seed, final):
     """Distances to the principal eigenspace for four kinds of spectrum."""
     times, curves, numbers = np.linspace(0.0, final, 301), [], {}
