@@ -4,18 +4,46 @@ For queries q_i, keys k_j, values v_j and log-weights l_j the softmax average is
 
     m_i = sum_j exp(<q_i, k_j> + l_j) v_j / sum_j exp(<q_i, k_j> + l_j).
 
-It is computed a block of queries at a time, so that no (n, n) array is ever held, and relative to
-the largest score of each row, so that nothing overflows. Scores more than 700 below the largest
-are raised to that level: their weight, e^-700 = 1e-304, is below anything float64 can add to 1, and
-the exponential of still smaller numbers is denormal, hence many times slower to compute with.
+Few tokens are one product, exp and another product. Many tokens are cut into tiles of 256 queries
+by 256 keys, small enough for the cache, so that no (n, n) array is ever held. What makes a tile
+cheap:
+
+* A shift s_i, the log-weights and the centre c of the keys go into the product that makes the
+  scores, <(q_i, 1, -s_i), (k_j - c, l_j, 1)>; the normaliser comes out of the product that averages
+  the values, through a last column of ones.
+* Where Cauchy-Schwarz keeps all scores within 300 of 0, exp can neither overflow nor underflow:
+  s_i = 0, and a tile is a product, exp, a product.
+* Elsewhere tokens are first sorted, so that tiles are compact boxes. Over a box the scores of a
+  query lie between bounds that cost nothing, and its score with the mean of a box is at most the
+  largest of its row, hence a safe shift. Tiles whose every weight is below e^-40 / n of the largest
+  are left out; of the others the largest and smallest scores are looked at only where the bounds
+  call for it.
+
+Scores more than 600 below the shift are raised to that level: their weight, 1e-261, is below
+anything float64 can add to 1, and the exponential of still smaller numbers would be denormal, hence
+many times slower to compute with. The errors of scores, a few units of rounding times |q| |k|, are
+those of the plain formula. Row blocks are independent of each other and, from about 4000 tokens on,
+run in THREADS threads; the result is the same to the last bit whatever their number. (From about
+eight dimensions on, numpy's linear algebra also uses threads of its own, which can change the last
+bit.)
 """
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import numpy as np
 
 from . import _checks
 
-BLOCK = 256
-LOWEST_SCORE = -700.0
+TILE = 256
+LARGEST_EXPONENT, LOWEST_EXPONENT = 300.0, -600.0
+NEGLIGIBLE = 40.0
+THREADS = os.cpu_count()
+THREADS_FROM = 4000**2
+LARGEST_BOUND = 1e306
+OVERFLOW = ("query: a score <q, k> exceeds the range of float64 (1.8e308); "
+            "scale the tokens or stop the run earlier")
 
 
 def attention_average(query, key, value, log_weights=None):
@@ -40,13 +68,135 @@ def attention_average(query, key, value, log_weights=None):
     ValueError
         If shapes disagree, if numbers are not finite, or if a score <q_i, k_j> exceeds float64.
     """
-    query, key, value, log_weights = _checked(query, key, value, log_weights)
+    return softmax_average(*_checked(query, key, value, log_weights))
+
+
+def softmax_average(query, key, value, log_weights=None):
+    """`attention_average` without its checks, for arrays that were checked already."""
+    size = query.shape[-2] * key.shape[-2]
+    average = _few if size <= TILE**2 else _many
+    if query.ndim == 2:
+        return average(query, key, value, log_weights)
     result = np.empty((*query.shape[:-1], value.shape[-1]))
-    for start in range(0, query.shape[-2], BLOCK):
-        rows = slice(start, start + BLOCK)
-        weights = _softmax_weights(_scores(query[..., rows, :], key, log_weights))
-        result[..., rows, :] = weights @ value / weights.sum(axis=-1, keepdims=True)
+    group = max(1, TILE**2 // max(size, 1))
+    for start in range(0, len(query), group):
+        runs = slice(start, start + group) if average is _few else start
+        result[runs] = average(query[runs], key[runs], value[runs], log_weights)
     return result
+
+
+def _few(query, key, value, log_weights):
+    """The average in one piece, for at most one tile of scores (of one run, or several)."""
+    weights = _softmax_weights(query, key, log_weights)
+    return _keys_last(weights) @ value / weights.sum(axis=0)[..., None]
+
+
+def _many(query, key, value, log_weights):
+    """The average of one run, tile by tile."""
+    query, key, bound = _folded(query, key, log_weights)
+    scale = max(1.0, np.abs(value).max())
+    value = np.column_stack([value / scale, np.ones(len(value))])
+    rows, boxes = slice(None), None
+    if bound > LARGEST_EXPONENT:
+        rows, columns = _neighbours(query), _neighbours(key)
+        query, key, value = query[rows], key[columns], value[columns]
+        boxes = _boxes(key, 8 * np.finfo(float).eps * bound)
+    transposed = key.T.copy()
+    tiles = [(transposed[:, start:start + TILE], value[start:start + TILE])
+             for start in range(0, len(key), TILE)]
+    sums = np.empty((len(query), value.shape[1]))
+    work = partial(_row_blocks, query, tiles, boxes, sums)
+    threads = THREADS if len(query) * len(key) >= THREADS_FROM else 1
+    if threads == 1:
+        work(range(0, len(query), TILE))
+    else:
+        shares = [range(TILE * share, len(query), TILE * threads) for share in range(threads)]
+        with ThreadPoolExecutor(threads) as pool:
+            list(pool.map(work, shares))
+    result = np.empty((len(query), value.shape[1] - 1))
+    result[rows] = sums[:, :-1] / sums[:, -1:] * scale
+    return result
+
+
+def _folded(query, key, log_weights):
+    """Queries (q, 1, 0), keys (k - c, l - mean l, 1) and a bound on their scores."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        key = key - key.mean(axis=0)
+        if log_weights is not None:
+            query = np.column_stack([query, np.ones(len(query))])
+            key = np.column_stack([key, log_weights - log_weights.mean()])
+        bound = _largest_norm(query) * _largest_norm(key)
+    if not bound < LARGEST_BOUND:
+        raise ValueError(OVERFLOW)
+    return (np.column_stack([query, np.zeros(len(query))]),
+            np.column_stack([key, np.ones(len(key))]), bound)
+
+
+def _largest_norm(vectors):
+    largest = np.abs(vectors).max()
+    return largest and largest * np.sqrt(((vectors / largest)**2).sum(axis=1).max())
+
+
+def _neighbours(points):
+    """An order in which the points of a tile are close: halve the longest side, again and again."""
+    def halved(part):
+        if len(part) <= TILE:
+            return [part]
+        inside = points[part]
+        middle = TILE * (-(-len(part) // TILE) // 2)
+        side = np.argmax(np.ptp(inside, axis=0))
+        order = np.argpartition(inside[:, side], middle)
+        return halved(part[order[:middle]]) + halved(part[order[middle:]])
+
+    return np.concatenate(halved(np.arange(len(points))))
+
+
+def _boxes(key, slack):
+    """Mean and half-widths of each tile's keys, and what rounding may add to a score."""
+    tiles = [key[start:start + TILE] for start in range(0, len(key), TILE)]
+    centres = np.array([tile.mean(axis=0) for tile in tiles])
+    halves = np.array([np.abs(tile - centre).max(axis=0)
+                       for tile, centre in zip(tiles, centres, strict=True)])
+    return centres, halves, slack
+
+
+def _row_blocks(query, tiles, boxes, sums, starts):
+    """Write the sums of weights times (v, 1) for some of the row blocks."""
+    buffer = np.empty((TILE, TILE))
+    for start in starts:
+        rows = slice(start, start + TILE)
+        sums[rows] = _row_block(query[rows], tiles, boxes, buffer)
+
+
+def _row_block(query, tiles, boxes, buffer):
+    lower, upper, chosen = np.zeros(len(tiles)), np.zeros(len(tiles)), range(len(tiles))
+    if boxes is not None:
+        lower, upper = _shift(query, *boxes)
+        chosen = np.flatnonzero(upper >= -NEGLIGIBLE - np.log(TILE * len(tiles)))
+    sums = np.zeros((len(query), tiles[0][1].shape[1]))
+    for tile in chosen:
+        key, value = tiles[tile]
+        scores = np.matmul(query, key, out=buffer[:len(query), :len(value)])
+        if upper[tile] > LARGEST_EXPONENT and scores.max() > LARGEST_EXPONENT:
+            excess = np.maximum(scores.max(axis=1, keepdims=True), 0.0)
+            scores -= excess
+            query[:, -1:] -= excess
+            sums *= np.exp(np.maximum(-excess, LOWEST_EXPONENT))
+            lower[:] = -np.inf
+        if lower[tile] < LOWEST_EXPONENT:
+            np.maximum(scores, LOWEST_EXPONENT, out=scores)
+        np.exp(scores, out=scores)
+        sums += scores @ value
+    return sums
+
+
+def _shift(query, centres, halves, slack):
+    """Set each query's shift to the score of the best tile's mean; bound every tile's scores."""
+    means, spread = query @ centres.T, np.abs(query) @ halves.T
+    shift = means.max(axis=1, keepdims=True) - slack
+    query[:, -1:] = -shift
+    means -= shift
+    return (means - spread).min(axis=0) - slack, (means + spread).max(axis=0) + slack
 
 
 def attention_matrix(x, Q, K, beta=1.0, weights=None):
@@ -80,8 +230,8 @@ def attention_matrix(x, Q, K, beta=1.0, weights=None):
     beta = _checks.positive("beta", beta)
     weights = _checks.weights(weights, x.shape[-2])
     log_weights = None if weights is None else np.log(weights)
-    softmax = _softmax_weights(_scores(beta * (x @ Q.T), x @ K.T, log_weights))
-    return softmax / softmax.sum(axis=-1, keepdims=True)
+    softmax = _softmax_weights(beta * (x @ Q.T), x @ K.T, log_weights)
+    return _keys_last(softmax / softmax.sum(axis=0))
 
 
 def hardmax_average(query, key, value, tie=0.0):
@@ -103,11 +253,12 @@ def hardmax_average(query, key, value, tie=0.0):
     if float(_checks.array("tie", tie, ndim=0)) < 0:
         raise ValueError(f"tie: expected a number of at least 0, got {tie:g}")
     result = np.empty((*query.shape[:-1], value.shape[-1]))
-    for start in range(0, query.shape[-2], BLOCK):
-        rows = slice(start, start + BLOCK)
-        scores = _scores(query[..., rows, :], key, None)
-        largest = (scores >= scores.max(axis=-1, keepdims=True) - tie).astype(float)
-        result[..., rows, :] = largest @ value / largest.sum(axis=-1, keepdims=True)
+    block = 1 + 16 * TILE**2 // key[..., 0].size
+    for start in range(0, query.shape[-2], block):
+        rows = slice(start, start + block)
+        scores, largest = _scores(query[..., rows, :], key, None)
+        tied = (scores >= largest - tie).astype(float)
+        result[..., rows, :] = _keys_last(tied) @ value / tied.sum(axis=0)[..., None]
     return result
 
 
@@ -121,20 +272,32 @@ def query_key(Q, K, dimension):
 
 
 def _scores(query, key, log_weights):
+    """Scores of shape (n, ..., m) and the largest of each query.
+
+    The keys come first: sums and maxima over them then run along whole rows of the array, which is
+    several times faster for small systems and for batches of them.
+    """
+    scores = np.empty((key.shape[-2], *query.shape[:-1]))
     with np.errstate(over="ignore", invalid="ignore"):
-        scores = query @ key.swapaxes(-1, -2)
+        np.matmul(key, query.swapaxes(-1, -2), out=scores.swapaxes(0, -2))
     if log_weights is not None:
-        scores += log_weights
-    if not np.isfinite(scores.max(axis=-1)).all():
-        raise ValueError("query: a score <q, k> exceeds the range of float64 (1.8e308); "
-                         "scale the tokens or stop the run earlier")
-    return scores
+        scores += log_weights.reshape(-1, *[1] * (scores.ndim - 1))
+    largest = scores.max(axis=0)
+    if not np.isfinite(largest).all():
+        raise ValueError(OVERFLOW)
+    return scores, largest
 
 
-def _softmax_weights(scores):
-    """Exponentials relative to each row's largest score, in place."""
-    scores -= scores.max(axis=-1, keepdims=True)
-    np.maximum(scores, LOWEST_SCORE, out=scores)
+def _keys_last(scores):
+    """From shape (n, ..., m) to (..., m, n)."""
+    return scores.swapaxes(0, -2).swapaxes(-1, -2)
+
+
+def _softmax_weights(query, key, log_weights):
+    """Exponentials of the scores relative to each query's largest, shape (n, ..., m)."""
+    scores, largest = _scores(query, key, log_weights)
+    scores -= largest
+    np.maximum(scores, LOWEST_EXPONENT, out=scores)
     return np.exp(scores, out=scores)
 
 

@@ -20,7 +20,7 @@ import numpy as np
 from scipy.integrate import solve_ivp
 
 from . import _checks
-from .attention import attention_average, query_key
+from .attention import query_key, softmax_average
 from .spectrum import asymmetry, propagator
 
 LARGEST_SCORE = 1e300
@@ -97,7 +97,7 @@ class TokenFlow(_MatrixFlow):
     def __call__(self, t, tokens):
         """Time derivative of the tokens, same shape. It does not depend on t."""
         tokens = _checks.tokens(tokens, dimension=self.dimension)
-        return attention_average(tokens @ self.B, tokens, tokens) @ self.V.T
+        return softmax_average(tokens @ self.B, tokens, tokens) @ self.V.T
 
     def rescale(self, t, tokens):
         """z_i = e^{-tV} x_i."""
@@ -130,7 +130,7 @@ class RescaledFlow(_MatrixFlow):
         """Time derivative of the rescaled tokens, same shape."""
         tokens = _checks.tokens(tokens, dimension=self.dimension)
         unscaled = self.propagate(t, tokens)
-        average = attention_average(unscaled @ self.B, unscaled, tokens)
+        average = softmax_average(unscaled @ self.B, unscaled, tokens)
         return (average - tokens) @ self.V.T
 
     def rescale(self, t, tokens):
@@ -156,7 +156,7 @@ class RescaledFlow(_MatrixFlow):
 
         def advance(k, tokens):
             unscaled = tokens @ np.linalg.matrix_power(R, k).T
-            average = attention_average(unscaled @ self.B, unscaled, tokens)
+            average = softmax_average(unscaled @ self.B, unscaled, tokens)
             return tokens + (average - tokens) @ move.T
 
         return advance
@@ -196,7 +196,7 @@ def attention_field(points, tokens, B, V, beta, weights=None):
     tokens = _checks.tokens(tokens, dimension=len(V))
     log_weights = _log_weights(_checks.weights(weights, tokens.shape[-2]))
     query = _checks.positive("beta", beta) * (points @ B)
-    return attention_average(query, tokens, tokens, log_weights) @ V.T
+    return softmax_average(query, tokens, tokens, log_weights) @ V.T
 
 
 def zero_temperature_field(points, B, V):
@@ -429,7 +429,7 @@ def consensus_point(tokens, objective, beta, weights=None):
                          f"token, got {objective.shape}")
     log_weights = _log_weights(_checks.weights(weights, tokens.shape[-2]))
     query = np.full((*tokens.shape[:-2], 1, 1), -_checks.positive("beta", beta))
-    mean = attention_average(query, objective[..., None], tokens, log_weights)
+    mean = softmax_average(query, objective[..., None], tokens, log_weights)
     return mean[..., 0, :]
 
 

@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose
 from oracles import softmax_average
 
 import attn_clusters as ac
-from attn_clusters.attention import BLOCK
+from attn_clusters.attention import TILE
 
 
 def triple(m, n, k, p, seed, size=1.0):
@@ -32,9 +32,9 @@ def test_log_weights_agree_with_exactly_rounded_sums():
                     softmax_average(q, key, v, log_weights), atol=1e-14)
 
 
-@pytest.mark.parametrize("n", [BLOCK - 1, BLOCK, BLOCK + 1, 3 * BLOCK + 5])
-def test_blocks_are_invisible(n):
-    """Cutting the queries into blocks changes nothing but the order of additions."""
+@pytest.mark.parametrize("n", [TILE - 1, TILE, TILE + 1, 3 * TILE + 5])
+def test_tiles_are_invisible(n):
+    """Cutting scores into tiles changes nothing but the order of additions."""
     q, key, v = triple(n, n, 2, 3, seed=n)
     scores = q @ key.T
     weights = np.exp(scores - scores.max(axis=1, keepdims=True))

@@ -174,7 +174,7 @@ def test_rate_of_the_law_on_the_circle(score, values):
     rates = collapse_rate(B, V)
     tokens, weights = graded_tokens(2, 1, across=1)
     limit = measures.principal_projection(tokens, np.eye(2)[:, :1])
-    times = np.linspace(0, 20 / rates.law, 41)
+    times = np.linspace(0, 12 / rates.law, 41)
     path = ac.ZeroTemperatureFlow(B, V).solution(tokens, times)
     distance = [measures.coupling_bound(x, limit, weights) for x in path]
     slope = -np.polyfit(times[20:], np.log(distance[20:]), 1)[0]

@@ -95,11 +95,13 @@ def weight(path, page):
 
 
 def test_every_link_and_anchor_resolves(site):
-    assert broken_links(site) == []
+    problems = broken_links(site)
+    assert not problems, "\n".join(problems)
 
 
 def test_every_image_has_a_text_in_its_place(site):
-    assert unnamed_images(site) == []
+    problems = unnamed_images(site)
+    assert not problems, "\n".join(problems)
 
 
 def test_pages_are_small(site):
@@ -119,7 +121,7 @@ def test_these_checks_can_say_no(tmp_path):
 
 
 @pytest.fixture(scope="module")
-def browser():
+def browser(tmp_path_factory):
     chrome = next(filter(None, map(shutil.which, CHROME)), None)
     if chrome is None:
         missing("no Chromium on this machine")
@@ -127,7 +129,8 @@ def browser():
 
     with sync_playwright() as playwright:
         arguments = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
-        running = playwright.chromium.launch(executable_path=chrome, args=arguments)
+        home = {**os.environ, "HOME": str(tmp_path_factory.mktemp("home"))}  # leave the reader's alone
+        running = playwright.chromium.launch(executable_path=chrome, args=arguments, env=home)
         yield running
         running.close()
 
@@ -195,7 +198,8 @@ def seen(request, browser, site):
 
 
 def test_no_page_complains_or_asks_for_anything_off_the_site(seen):
-    assert {name: page["complaints"] for name, page in seen.items() if page["complaints"]} == {}
+    problems = [f"{name}: {line}" for name, page in seen.items() for line in page["complaints"]]
+    assert not problems, "\n".join(problems)
 
 
 def test_mathematics_is_typeset(seen):
@@ -208,5 +212,6 @@ def test_mathematics_is_typeset(seen):
 
 @pytest.mark.parametrize("colours", ["light", "dark"])
 def test_pages_fit_a_phone(seen, colours):
-    assert {name: page[colours] for name, page in seen.items()
-            if page[colours] > PHONE["width"]} == {}
+    problems = [f"{name}: {page[colours]} pixels wide" for name, page in seen.items()
+                if page[colours] > PHONE["width"]]
+    assert not problems, "\n".join(problems)

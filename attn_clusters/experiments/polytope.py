@@ -230,9 +230,9 @@ def leaders_count(n, runs, seed, final):
     numbers = {
         "total": Measured(2 * runs, "runs in all"),
         "followed": Measured(int(followed), "runs in which every token is at a vertex or at 0"),
-        "mean_plane": Measured(np.mean(found[0]), "mean number of vertices in the plane", 4,
+        "mean_plane": Measured(np.mean(found[0]), "mean number of vertices in the plane", 3,
                                "counts; exact unless a run is near a tie"),
-        "mean_space": Measured(np.mean(found[1]), "mean number of vertices in space", 4,
+        "mean_space": Measured(np.mean(found[1]), "mean number of vertices in space", 3,
                                "counts; exact unless a run is near a tie"),
     }
     return {"values": values, "frequencies": frequencies,
@@ -302,7 +302,7 @@ def polytope_symmetric(n, seed, final):
                                    "the polytope statement holds, symmetry kept"),
         "leaders_hold": Measured(statements["leaders"].verify(kept).holds,
                                  "every token ends at a vertex or at 0, symmetry kept"),
-        "broken_at": Measured(float(np.ceil(times[np.argmax(apart > 1e-3)])),
+        "broken_at": Measured(int(np.ceil(times[np.argmax(apart > 1e-3)])),
                               "rounding has moved a token by 1e-3 before t ="),
     }
     return {"tokens": tokens, "ends": kept.tokens[-1], "broken": free.tokens[-1],

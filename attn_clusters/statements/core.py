@@ -10,6 +10,8 @@ from .. import _checks
 from .._tables import html_table, number, text_table
 
 ROUNDING = 1e-12
+# What is measured along a run and lies below this part of its threshold is error, and not printed.
+SHOWN = 1e-3
 STATUSES = ("proved", "observed", "open", "conjectured", "context")
 
 
@@ -36,9 +38,15 @@ class Hypothesis:
     margin: float
     holds: bool
 
-    def row(self):
-        """Cells of a table: name, value, threshold, margin, verdict."""
-        return (self.name, number(self.value), number(self.threshold), number(self.margin),
+    def row(self, shown=0.0):
+        """Cells of a table: name, value, threshold, margin, verdict.
+
+        A value that is less than `shown` times its threshold is printed as just that: its digits
+        would be the solver's errors.
+        """
+        small = 0 < self.value < shown * self.threshold
+        value = f"below {shown * self.threshold:.0e}" if small else number(self.value)
+        return (self.name, value, number(self.threshold), number(self.margin),
                 "holds" if self.holds else "fails")
 
 
@@ -127,17 +135,21 @@ class Report:
         return f"{self.statement}: {'holds' if self.holds else 'does not hold'} on this run"
 
     def _rows(self):
-        rate = "not measurable" if self.rate is None else f"falls like exp(-{self.rate:.2f} t)"
-        largest = ("largest distance to the limit", number(self.distances.max(), 2),
-                   number(self.tolerance, 2), rate,
-                   "holds" if self.distances.max() <= self.tolerance else "fails")
-        return [item.row() for item in (*self.hypotheses, *self.checks)] + [largest]
+        largest = self.distances.max()
+        rate = "no rate left to measure" if self.rate is None else f"falls like exp(-{self.rate:.2f} t)"
+        shown = (number(largest, 2) if largest > self.tolerance * SHOWN
+                 else f"below {self.tolerance * SHOWN:.0e}")
+        arrival = ("largest distance to the limit", shown, number(self.tolerance, 2), rate,
+                   "holds" if largest <= self.tolerance else "fails")
+        return ([item.row() for item in self.hypotheses]
+                + [item.row(SHOWN) for item in self.checks] + [arrival])
 
     def __repr__(self):
         return self._verdict() + "\n" + text_table(HYPOTHESIS_HEADER, self._rows())
 
     def _repr_html_(self):
-        return html_table(HYPOTHESIS_HEADER, self._rows(), caption=self._verdict())
+        table = html_table(HYPOTHESIS_HEADER, self._rows(), caption=self._verdict())
+        return f'<div class="companion-report">{table}</div>'
 
 
 def _no_conditions(Q, K, V):

@@ -130,14 +130,14 @@ def measure_zero_temperature(run, tolerance):
     inside = np.linalg.norm(run.tokens @ basis, axis=-1)
     tangent = np.linalg.norm(run.tokens - run.tokens @ basis @ basis.T, axis=-1) / inside
     bound = tangent[0] * decay_of_tangent(run.times - run.times[0], B, gap)[:, None]
-    # The solver's own error moves tokens by about its tolerance, 1e-9 by default, and a tangent by
-    # that times its derivative 1 + tan^2.
+    # At its default tolerance of 1e-9 the solver moves tokens by up to 2e-7, mostly where it
+    # interpolates between long steps near the end, and a tangent by 1 + tan^2 times that.
     excess = ((tangent - bound) / (1 + tangent[0] ** 2)).max()
     return Measurement(
         limit, np.linalg.norm(run.tokens - limit, axis=-1),
         (at_most("Lyapunov function never grows: largest rise", fall,
                  1e-7 * np.linalg.norm(M, 2)),
-         at_most("tangent of the angle to E beyond its bound", excess, 1e-7)))
+         at_most("tangent of the angle to E beyond its bound", excess, 1e-6)))
 
 
 def decay_of_tangent(times, B, gap):

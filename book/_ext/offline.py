@@ -5,7 +5,8 @@ from pathlib import Path
 from shutil import copyfile
 
 # The renderer, and what its context menu can switch on: speech, and output as HTML instead of SVG.
-MATHJAX = ("tex-svg-full.js", "a11y/", "output/chtml", "sre/mathmaps/base.", "sre/mathmaps/en.")
+MATHJAX = ("tex-svg-full.js", "a11y/", "input/mml.js", "input/mml/entities.js", "output/chtml",
+           "sre/mathmaps/base.json", "sre/mathmaps/en.json")
 
 
 def copy_mathjax(app):

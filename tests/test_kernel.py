@@ -1,0 +1,156 @@
+"""Many tokens: the average tile by tile, against the plain formula in longer precision."""
+
+import os
+import subprocess
+import sys
+import tracemalloc
+from decimal import Decimal, localcontext
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+import attn_clusters as ac
+from attn_clusters import attention
+
+N = 2 * attention.TILE + 61
+EPS = np.finfo(float).eps
+
+
+def plain(query, key, value, log_weights=0.0):
+    """The formula in long double, with whole (m, n) arrays."""
+    scores = query.astype(np.longdouble) @ key.T.astype(np.longdouble) + log_weights
+    weights = np.exp(scores - scores.max(axis=1, keepdims=True))
+    return weights @ value / weights.sum(axis=1, keepdims=True)
+
+
+def allowed(query, key, log_weights=0.0):
+    """1e-13, or what rounding of scores does where they are large: in float64 every score is off by
+    a few units in the last place of |q| |k|, and the average by as much relative to the values."""
+    size = np.linalg.norm(query, axis=1).max() * np.linalg.norm(key, axis=1).max()
+    return max(1e-13, 4 * EPS * (size + np.abs(log_weights).max()))
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("beta", [0.01, 1.0, 30.0, 1e4])
+@pytest.mark.parametrize("d", [1, 2, 3, 5, 64])
+def test_every_dimension_and_temperature(d, beta, weighted):
+    rng = np.random.default_rng(d)
+    x = rng.uniform(-1, 1, (N, d))
+    log_weights = 3 * rng.standard_normal(N) if weighted else np.zeros(N)
+    result = ac.attention_average(beta * x, x, x, log_weights if weighted else None)
+    assert_allclose(result, plain(beta * x, x, x, log_weights), rtol=0,
+                    atol=allowed(beta * x, x, log_weights))
+
+
+def test_a_row_to_fifty_digits():
+    rng = np.random.default_rng(1)
+    x = rng.uniform(-5, 5, (N, 2))
+    result = ac.attention_average(x, x, x)
+    with localcontext(prec=50):
+        exact = [[Decimal(entry) for entry in row] for row in x.tolist()]
+        for row in (0, N - 1):
+            weights = [sum(map(Decimal.__mul__, exact[row], key)).exp() for key in exact]
+            for axis in (0, 1):
+                total = sum(weight * key[axis] for weight, key in zip(weights, exact, strict=True))
+                # Scores are at most 50, hence relative errors of weights about 50 eps = 1e-14.
+                assert abs(total / sum(weights) - Decimal(float(result[row, axis]))) < 1e-13
+
+
+@pytest.mark.parametrize("scale", [1e2, 1e4, 1e8])
+def test_clusters_at_late_times(scale):
+    """Tokens next to five corners, far apart: whole tiles are left out."""
+    rng = np.random.default_rng(2)
+    corners = rng.uniform(-1, 1, (5, 2))
+    x = scale * (corners[rng.integers(5, size=4 * N)] + rng.standard_normal((4 * N, 2)) / scale)
+    values = x / scale
+    assert_allclose(ac.attention_average(x[:N], x, values), plain(x[:N], x, values), rtol=0,
+                    atol=allowed(x[:N], x))
+
+
+def test_largest_scores_far_above_the_means_of_their_tiles():
+    """One far key in each tile: each time the shift must be raised by more than 300."""
+    key = np.full((4 * attention.TILE, 1), -1.0)
+    key[::attention.TILE] = np.array([[4.0], [3.0], [2.0], [1.0]])
+    query = np.linspace(-900, 900, N)[:, None]
+    value = np.random.default_rng(3).standard_normal((len(key), 2))
+    assert_allclose(ac.attention_average(query, key, value), plain(query, key, value), rtol=0,
+                    atol=allowed(query, key))
+    # One query alone keeps the tiles in the order in which sorting left them: rising maxima.
+    order = np.argsort(key[:, 0])
+    assert_allclose(ac.attention_average(query, key[order], value[order]),
+                    plain(query, key, value), rtol=0, atol=allowed(query, key))
+
+
+def test_log_weights_over_thousands():
+    rng = np.random.default_rng(4)
+    x, log_weights = rng.uniform(-1, 1, (N, 2)), rng.uniform(-3000, 0, N)
+    assert_allclose(ac.attention_average(x, x, x, log_weights), plain(x, x, x, log_weights),
+                    rtol=0, atol=allowed(x, x, log_weights))
+
+
+@pytest.mark.parametrize("exponent", [3, 10, 20, 60, 150])
+@pytest.mark.parametrize("d", [1, 2, 7])
+def test_no_scale_leaves_the_hull_of_the_values(d, exponent):
+    """Scores up to 1e300: convex combinations all the same, and no NaN."""
+    rng = np.random.default_rng(d)
+    x = 10.0**exponent * rng.uniform(-1, 1, (N, d))
+    value = rng.uniform(1, 2, (N, 3))
+    result = ac.attention_average(x, x, value)
+    assert (result >= 1 - 4 * EPS).all() and (result <= 2 + 8 * EPS).all()
+
+
+def test_far_scores_choose_the_largest():
+    """Scores of 1e18 apart by more than their rounding: the average is the hardmax."""
+    key = np.random.default_rng(5).permutation(np.arange(1.0, N + 1))[:, None]
+    query = np.where(np.arange(N) % 2, 1e16, -1e16)[:, None]
+    assert_allclose(ac.attention_average(query, key, key),
+                    np.where(query > 0, float(N), 1.0), rtol=4 * EPS)
+
+
+def test_scores_and_values_at_the_edge_of_float64():
+    x = np.random.default_rng(6).standard_normal((N, 2))
+    with pytest.raises(ValueError, match=r"^query: a score"):
+        ac.attention_average(1e200 * x, 1e200 * x, x)
+    huge = np.full((N, 1), 1.7e308)
+    assert_allclose(ac.attention_average(x, x, huge), huge, rtol=8 * EPS)
+
+
+def test_a_batch_of_large_runs_is_its_runs():
+    x = np.random.default_rng(7).uniform(-3, 3, (3, N, 2))
+    batch = ac.attention_average(x, x, x)
+    assert np.array_equal(batch, np.stack([ac.attention_average(run, run, run) for run in x]))
+
+
+@pytest.mark.parametrize("size", [1.0, 1e3])
+def test_threads_change_no_bit(size, monkeypatch):
+    x = size * np.random.default_rng(8).uniform(-1, 1, (3 * N, 2))
+    monkeypatch.setattr(attention, "THREADS_FROM", 1)
+    results = []
+    for threads in (1, 2, 5):
+        monkeypatch.setattr(attention, "THREADS", threads)
+        results.append(ac.attention_average(x, x, x))
+    assert np.array_equal(results[0], results[1]) and np.array_equal(results[0], results[2])
+
+
+def test_threads_of_the_linear_algebra_change_no_bit():
+    """For few dimensions a tile's products are too small for numpy's library to share them out."""
+    code = ("import numpy as np, attn_clusters as ac\n"
+            "x = np.random.default_rng(9).uniform(-1, 1, (2, 700, 3))\n"
+            "print(ac.attention_average(x, 9 * x, x).tobytes().hex())")
+    found = [subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True,
+                            env=os.environ | {"OPENBLAS_NUM_THREADS": count}).stdout
+             for count in ("1", "2")]
+    assert found[0] == found[1] and len(found[0]) > 100
+
+
+@pytest.mark.parametrize("size", [1.0, 30.0])
+def test_no_array_of_n_squared_numbers(size):
+    """A run of 3000 tokens: an (n, n) array would take 72 MB."""
+    x = size * np.random.default_rng(10).uniform(-1, 1, (3000, 2))
+    flow = ac.RescaledFlow(np.eye(2), np.eye(2), np.eye(2))
+    tracemalloc.start()
+    ac.simulate(flow, x, [0.0, 0.05], method="Euler")
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 5e6
