@@ -158,7 +158,7 @@ def _turn(tokens):
     1/(2r) = {slope_theory}. Half of all tokens have left at t = {half_100} (n = 100) and
     {half_400} (n = 400) on average.""",
     alt="""Markers with error bars rising with n on a logarithmic axis along a straight line.""",
-    draw=plots.times_and_lines, beta=100.0, sizes=(50, 100, 200, 400), seeds=(32, 24, 16, 12))
+    draw=plots.times_and_lines, beta=100.0, sizes=(100, 200, 400, 800), seeds=(24, 16, 12, 6))
 def metastability_tokens(beta, sizes, seeds):
     """Departure against the number of random tokens."""
     grid = [{"n": n, "seeds": count, "beta": beta} for n, count in zip(sizes, seeds, strict=True)]

@@ -10,6 +10,7 @@ from ..flows import SphereFlow
 from ..measures import UniformLaw
 from ..phases import distance_to_space, principal_space
 from ..simulate import simulate
+from ..spectrum import smallest_eigenvalue
 from ..statements import statements
 from ..sweep import sweep
 from .concentration import SOLVER, law_run, tilted
@@ -105,7 +106,7 @@ def terminal_spaces(n, beta, seed, final):
         B = score_for(V, np.diag([1.0, 0.3, 0.15])) if B is None else B
         run = simulate(SphereFlow(B, V, beta), tokens, times, rtol=1e-8, atol=1e-13)
         distance = distance_to_space(run.tokens, principal_space(V, "magnitude")).max(axis=1)
-        late = (distance < 1e-2) & (distance > 1e-8)
+        late = (distance < 1e-2) & (distance > 1e-6)
         sizes = np.sort(np.abs(np.linalg.eigvals(V)))[::-1]
         gap = sizes[0] - sizes[sizes < sizes[0] - 1e-9][0]
         curves.append(distance)
@@ -116,48 +117,56 @@ def terminal_spaces(n, beta, seed, final):
     return {"x": times, "values": np.array(curves),
             "labels": np.array([name for name, _, _ in SPACES]), "xlabel": "time t",
             "ylabel": "largest distance to the eigenspace", "guides": np.empty((0, len(times))),
-            "guide_labels": np.array([], str), "low": 1e-10}, numbers
+            "guide_labels": np.array([], str), "low": 1e-7}, numbers
 
 
-KINDS = (("positive definite V", 2), ("positive definite V", 3), ("any V", 2), ("any V", 3))
-GROUPS = ("leading value > 0, wᵀBw > 0", "leading value > 0, wᵀBw < 0", "leading value < 0",
-          "leading complex pair")
-OUTCOMES = ("holds", "holds later", "rests elsewhere", "keeps moving")
+KINDS = ("V and B commute", "B and VBᵀ positive definite", "any V")
+GROUPS = ("V, B commute, positive definite", "leading value > 0, B + Bᵀ positive definite",
+          "leading value > 0, B + Bᵀ indefinite", "leading value < 0", "leading complex pair")
+WORDS = ("commute", "definite", "indefinite", "repels", "complex")
+LONGER = 4
 
 
 def random_instance(kind, d, seed):
     """Random V and B with V B^T symmetric: A1 holds with probability 1.
 
-    V is Gaussian, or G G^T / d + I / 10 for a Gaussian G; V B^T the symmetric part of a Gaussian
-    matrix. Both are scaled to norm 1, which only changes the units of time and of beta.
+    Positive definite matrices are G G^T / d + I / 10 for a Gaussian G; the commuting ones share
+    random eigenvectors and have eigenvalues uniform in [0.1, 1]; other V are Gaussian, with the
+    symmetric part of a Gaussian matrix for V B^T. V and B are scaled to norm 1, which only changes
+    the units of time and of beta.
     """
-    rng = np.random.default_rng([seed, d, kind == "any V"])
-    V = rng.standard_normal((d, d))
-    if kind != "any V":
-        V = V @ V.T / d + 0.1 * np.eye(d)
-    M = rng.standard_normal((d, d))
-    B = score_for(V, M + M.T)
+    rng = np.random.default_rng([seed, d, KINDS.index(kind)])
+    first, second = rng.standard_normal((2, d, d))
+    if kind == KINDS[0]:
+        frame = np.linalg.qr(first)[0]
+        V, B = ((frame * rng.uniform(0.1, 1.0, d)) @ frame.T for _ in range(2))
+    elif kind == KINDS[1]:
+        B = first @ first.T / d + 0.1 * np.eye(d)
+        V = np.linalg.solve(B, second @ second.T / d + 0.1 * np.eye(d)).T
+    else:
+        V, B = first, score_for(first, second + second.T)
     return V / np.linalg.norm(V, 2), B / np.linalg.norm(B, 2), rng
 
 
-def group_of(V, B):
-    """Index among GROUPS: the eigenvalue of V of largest real part, and its vector w under B."""
+def group_of(kind, V, B):
+    """Index among GROUPS: by the eigenvalue of V of largest real part and by B."""
     basis = principal_space(V)
+    if kind == KINDS[0]:
+        return 0
     if basis.shape[1] > 1:
+        return 4
+    if basis[:, 0] @ V @ basis[:, 0] < 0:
         return 3
-    w = basis[:, 0]
-    if w @ V @ w < 0:
-        return 2
-    return 0 if w @ B @ w > 0 else 1
+    return 1 if smallest_eigenvalue(B) > 0 else 2
 
 
 def terminal_outcome(kind, d, seed, n, beta, final):
-    """Run one random instance; if the conjecture fails at the end, run it ten times as long.
+    """Run one random instance; if the conjecture fails at the end, run LONGER times as long.
 
     Returns
     -------
     tuple (group, outcome, last tokens)
-        Indices among GROUPS and OUTCOMES.
+        Index among GROUPS; 0 holds, 1 holds later, 2 rests elsewhere, 3 keeps moving.
     """
     V, B, rng = random_instance(kind, d, seed)
     flow, tokens, times = SphereFlow(B, V, beta), UniformLaw(d).sample(n, rng), [0.0, final]
@@ -165,16 +174,18 @@ def terminal_outcome(kind, d, seed, n, beta, final):
         run = simulate(flow, tokens, times, rtol=1e-6, atol=1e-9)
         report = statements["terminal"].verify(run, TOLERANCE)
         if report.holds:
-            return group_of(V, B), outcome, run.tokens[-1]
-        tokens, times = run.tokens[-1], [final, 10 * final]
-    return group_of(V, B), 2 if report.checks[0].value < 1e-4 else 3, run.tokens[-1]
+            break
+        tokens, times = run.tokens[-1], [final, LONGER * final]
+    else:
+        outcome = 2 if report.checks[0].value < 1e-4 else 3
+    return group_of(kind, V, B), outcome, run.tokens[-1]
 
 
 @lru_cache(maxsize=2)
 def outcomes(samples, n, beta, final):
     """The sweep over random instances: a list of (kind, d, seed, group, outcome, last tokens)."""
     grid = [{"kind": kind, "d": d, "seed": seed, "n": n, "beta": beta, "final": final}
-            for kind, d in KINDS for seed in range(samples)]
+            for kind in KINDS for d in (2, 3) for seed in range(samples)]
     found = sweep(terminal_outcome, grid, progress=False)
     return [(point["kind"], point["d"], point["seed"], *result)
             for point, result in zip(grid, found, strict=True)]
@@ -182,16 +193,16 @@ def outcomes(samples, n, beta, final):
 
 @experiment(
     "terminal-sweep", statement="terminal", title="How often the conjecture holds",
-    caption="""{total} random instances that satisfy A1 ({samples} for each kind of V and d = 2, 3),
-    {n} random tokens, β = {beta:g}, run to t = {final:g} and, where the conjecture fails there, ten
-    times as long; grouped by the eigenvalue of V of largest real part and its eigenvector w. Bars:
-    share on which all tokens end on the principal eigenspace of V, in either reading, and rest;
-    with 95% confidence intervals (Clopper and Pearson). Positive leading value and
-    wᵀBw > 0: {held_0} of {count_0}, at least {low_0} with that confidence. Of the {exceptions}
-    exceptions {rests} rest elsewhere and {moves} keep moving; {later} instances were only slow.""",
-    alt="""Bars of shares with intervals: nearly all instances with a positive leading value and
-    positive self-attention, fewer in the three other groups.""",
-    draw=plots.shares, samples=30, n=32, beta=30.0, final=100.0)
+    caption="""{total} random instances that satisfy A1, {samples} for each of three kinds and d = 2, 3;
+    {n} random tokens, β = {beta:g}, run to t = {final:g} and, where the conjecture fails there, four
+    times as long. Bars: share on which all tokens end on the principal eigenspace of V, in either
+    reading, and rest; with 95% confidence intervals (Clopper and Pearson). V and B positive
+    definite with common eigenvectors: {held_0} of {count_0}, a share of at least {low_0} with that
+    confidence. Of the {exceptions} exceptions {rests} rest elsewhere and {moves} still move;
+    {later} instances were only slow.""",
+    alt="""Five bars of shares with intervals: the full length where V and B commute, nine tenths for
+    positive definite B, less in the three other groups.""",
+    draw=plots.shares, samples=25, n=32, beta=30.0, final=100.0)
 def terminal_sweep(samples, n, beta, final):
     """Counts by group, with confidence intervals."""
     found = outcomes(samples, n, beta, final)
@@ -218,28 +229,41 @@ def terminal_sweep(samples, n, beta, final):
 @experiment(
     "terminal-exceptions", statement="terminal", title="Every exception of the sweep",
     caption="""Last tokens of the {count} exceptions of the sweep, seen along the first two coordinates
-    (d = 2: the circle itself), with the direction w of the leading eigenvector of V dashed where
-    it is real. Above each: dimension, what it does, and the group. Of those that keep moving,
-    {turning} have a complex leading pair; the others repel ({repelling}) or attend across
-    ({crossing}).""",
-    alt="""Small circles with tokens on them: groups off the dashed lines, or single clusters
-    without one.""",
-    draw=plots.exceptions, samples=30, n=32, beta=30.0, final=100.0)
-def terminal_exceptions(samples, n, beta, final):
+    (d = 2: the circle itself), with the leading eigenvector of V dashed where it is real. Above
+    each: dimension, what it does, and its group: "definite" and "indefinite" B, a negative leading
+    value that "repels", a "complex" pair. {pairs} of those at rest are opposite pairs of clusters
+    ±m with |<m, Bm>| below {near:g}, the mechanism of the balanced pair; {stragglers} have all but
+    at most three of the {n} tokens at ±w, and stragglers between them.""",
+    alt="""Small circles with tokens on them: mostly opposite pairs off the dashed line, some with
+    more clusters, some single clusters without a line.""",
+    draw=plots.exceptions, samples=25, n=32, beta=30.0, final=100.0, near=0.05)
+def terminal_exceptions(samples, n, beta, final, near):
     """All exceptions, one small picture each."""
     items = [item for item in outcomes(samples, n, beta, final) if item[4] >= 2]
-    words = ("own", "across", "repels", "complex")
-    tokens, spaces, titles = [], [], []
+    tokens, spaces, titles, pairs, stragglers = [], [], [], 0, 0
     for kind, d, seed, group, outcome, last in items:
-        basis = principal_space(random_instance(kind, d, seed)[0])
+        V, B, _ = random_instance(kind, d, seed)
+        basis = principal_space(V)
         tokens.append(last[:, :2])
         spaces.append(basis[:2, 0] if basis.shape[1] == 1 else [np.nan, np.nan])
-        titles.append(f"d = {d}, {'rests' if outcome == 2 else 'moves'}\n{words[group]}")
-    moving = [item[3] for item in items if item[4] == 3]
+        titles.append(f"d = {d}, {'rests' if outcome == 2 else 'moves'}\n{WORDS[group]}")
+        pairs += outcome == 2 and balanced_pair(last, B, near)
+        away = distance_to_space(last, basis) > near
+        stragglers += basis.shape[1] == 1 and 0 < away.sum() <= 3
     numbers = {"count": Measured(len(items), "exceptions"),
-               "turning": Measured(moving.count(3), "moving, complex leading pair"),
-               "repelling": Measured(moving.count(2), "moving, leading value < 0"),
-               "crossing": Measured(moving.count(1), "moving, wᵀBw < 0"),
-               "own": Measured(moving.count(0), "moving, positive and wᵀBw > 0")}
+               "pairs": Measured(int(pairs), "of them balanced pairs"),
+               "stragglers": Measured(int(stragglers), "of them with one to three stragglers")}
+    for group, word in enumerate(WORDS):
+        for outcome, deed in ((2, "rests"), (3, "moves")):
+            count = sum(item[3] == group and item[4] == outcome for item in items)
+            numbers[f"{word}_{deed}"] = Measured(count, f"{GROUPS[group]}: {deed}")
     return {"tokens": np.array(tokens), "spaces": np.array(spaces),
             "titles": np.array(titles)}, numbers
+
+
+def balanced_pair(tokens, B, near):
+    """Whether tokens sit at two opposite points +-m with |<m, Bm>| < near, to 0.05."""
+    m = tokens[0]
+    apart = np.minimum(np.linalg.norm(tokens - m, axis=1), np.linalg.norm(tokens + m, axis=1))
+    both = (tokens @ m < 0).any()
+    return bool(both and apart.max() < 0.05 and abs(m @ B @ m) < near)
