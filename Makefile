@@ -55,7 +55,7 @@ notebooks: $(READY)
 lock:
 	$(PYTHON) -m venv --clear _build/lock
 	_build/lock/bin/python -m pip install --quiet uv
-	_build/lock/bin/uv pip compile --upgrade --universal --generate-hashes --no-emit-index-url --no-header \
+	_build/lock/bin/uv pip compile --quiet --upgrade --universal --generate-hashes --no-emit-index-url --no-header \
 	  --extra book --extra test --output-file requirements.lock pyproject.toml
 
 clean:

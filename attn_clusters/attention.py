@@ -68,7 +68,7 @@ def attention_average(query, key, value, log_weights=None):
     ValueError
         If shapes disagree, if numbers are not finite, or if a score <q_i, k_j> exceeds float64.
     """
-    return softmax_average(*_checked(query, key, value, log_weights))
+    return softmax_average(*checked(query, key, value, log_weights))
 
 
 def softmax_average(query, key, value, log_weights=None):
@@ -249,7 +249,7 @@ def hardmax_average(query, key, value, tie=0.0):
     array, shape (..., m, p)
         The limit of ``attention_average(beta * query, key, value)`` for beta to infinity.
     """
-    query, key, value, _ = _checked(query, key, value, None)
+    query, key, value, _ = checked(query, key, value, None)
     if float(_checks.array("tie", tie, ndim=0)) < 0:
         raise ValueError(f"tie: expected a number of at least 0, got {tie:g}")
     result = np.empty((*query.shape[:-1], value.shape[-1]))
@@ -301,7 +301,8 @@ def _softmax_weights(query, key, log_weights):
     return np.exp(scores, out=scores)
 
 
-def _checked(query, key, value, log_weights):
+def checked(query, key, value, log_weights):
+    """The arguments of `attention_average` as float64 arrays that fit each other."""
     query = _checks.array("query", query, ndim=(2, 3))
     key = _checks.array("key", key, ndim=query.ndim)
     value = _checks.array("value", value, ndim=query.ndim)

@@ -14,13 +14,14 @@ for a batch of independent runs. A flow may also offer
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from scipy.integrate import solve_ivp
 
 from . import _checks
 from .attention import query_key, softmax_average
+from .fast import circle_field, line_average
 from .spectrum import asymmetry, propagator
 
 LARGEST_SCORE = 1e300
@@ -34,6 +35,7 @@ class _MatrixFlow:
     Q: np.ndarray
     K: np.ndarray
     V: np.ndarray
+    fast: bool = field(default=False, kw_only=True)
 
     def __post_init__(self):
         V = _checks.matrix("V", self.V, square=True)
@@ -46,6 +48,10 @@ class _MatrixFlow:
     def dimension(self):
         """Dimension d of the tokens."""
         return len(self.V)
+
+    def _average(self, query, key, value):
+        on_line = self.fast and query.ndim == 2 and query.shape[-1] == 1
+        return (line_average if on_line else softmax_average)(query, key, value)
 
     def propagate(self, t, tokens):
         """e^{tV} x for each token x: from rescaled to unrescaled tokens (t may be negative)."""
@@ -87,6 +93,8 @@ class TokenFlow(_MatrixFlow):
         Query and key matrices; only B = Q^T K enters.
     V : array, shape (d, d)
         Value matrix.
+    fast : bool
+        For d = 1 let many tokens go through `attn_clusters.fast.line_average`.
 
     Raises
     ------
@@ -97,7 +105,7 @@ class TokenFlow(_MatrixFlow):
     def __call__(self, t, tokens):
         """Time derivative of the tokens, same shape. It does not depend on t."""
         tokens = _checks.tokens(tokens, dimension=self.dimension)
-        return softmax_average(tokens @ self.B, tokens, tokens) @ self.V.T
+        return self._average(tokens @ self.B, tokens, tokens) @ self.V.T
 
     def rescale(self, t, tokens):
         """z_i = e^{-tV} x_i."""
@@ -119,6 +127,8 @@ class RescaledFlow(_MatrixFlow):
         Query and key matrices; only B = Q^T K enters.
     V : array, shape (d, d)
         Value matrix.
+    fast : bool
+        For d = 1 let many tokens go through `attn_clusters.fast.line_average`.
 
     Raises
     ------
@@ -130,7 +140,7 @@ class RescaledFlow(_MatrixFlow):
         """Time derivative of the rescaled tokens, same shape."""
         tokens = _checks.tokens(tokens, dimension=self.dimension)
         unscaled = self.propagate(t, tokens)
-        average = softmax_average(unscaled @ self.B, unscaled, tokens)
+        average = self._average(unscaled @ self.B, unscaled, tokens)
         return (average - tokens) @ self.V.T
 
     def rescale(self, t, tokens):
@@ -156,7 +166,7 @@ class RescaledFlow(_MatrixFlow):
 
         def advance(k, tokens):
             unscaled = tokens @ np.linalg.matrix_power(R, k).T
-            average = softmax_average(unscaled @ self.B, unscaled, tokens)
+            average = self._average(unscaled @ self.B, unscaled, tokens)
             return tokens + (average - tokens) @ move.T
 
         return advance
@@ -309,6 +319,8 @@ class SphereFlow(_SphereFlow):
     weights : array, shape (n,), optional
         Positive weights of the tokens with sum 1, the same in every run of a batch; None means
         equal weights.
+    fast : bool
+        For d = 2 let many tokens go through `attn_clusters.fast.circle_field`.
 
     Raises
     ------
@@ -318,6 +330,7 @@ class SphereFlow(_SphereFlow):
 
     beta: float
     weights: np.ndarray | None = None
+    fast: bool = field(default=False, kw_only=True)
 
     def __post_init__(self):
         super().__post_init__()
@@ -327,7 +340,9 @@ class SphereFlow(_SphereFlow):
             object.__setattr__(self, "weights", _checks.frozen(given))
 
     def _field(self, points):
-        return attention_field(points, points, self.B, self.V, self.beta, self.weights)
+        on_circle = self.fast and points.shape[1:] == (2,)
+        average = circle_field if on_circle else attention_field
+        return average(points, points, self.B, self.V, self.beta, self.weights)
 
 
 @dataclass(frozen=True, eq=False)
