@@ -172,6 +172,26 @@ def times_and_lines(x, groups, spreads, lines, labels, xlabel, ylabel):
     return figure
 
 
+def random_departures(few, few_means, few_errors, many, many_means, many_errors, line):
+    """Departure times against the number of tokens, as they are and rounded to bins.
+
+    Parameters
+    ----------
+    few, few_means, few_errors : array, shape (m,)
+    many, many_means, many_errors, line : array, shape (k,)
+        The same for rounded tokens, and the predicted line.
+    """
+    figure, axis = canvas(width=6.0, height=4.2)
+    axis.errorbar(few, few_means, few_errors, color=BLUE, marker="o", linestyle="none", capsize=3,
+                  label="n tokens")
+    axis.errorbar(many, many_means, many_errors, color=VERMILION, marker="s", linestyle="none",
+                  capsize=3, label="n tokens, rounded to bins")
+    axis.plot(many, line, color=BLACK, linestyle="--", linewidth=1.2, label="predicted slope")
+    axis.set(xscale="log", xlabel="number of tokens n", ylabel="time of departure")
+    figure.legend(loc="outside lower center", ncols=3, frameon=False)
+    return figure
+
+
 def path_panels(times, angles, titles, marks):
     """Token angles against time in panels, with the predicted angles marked at the right.
 
