@@ -91,6 +91,15 @@ def test_a3_measures_what_the_law_states(law, positive, lipschitz):
     assert (law.full_support, law.lipschitz) == (positive, lipschitz)
 
 
+def test_assumptions_print_as_one_table():
+    B, V, _ = random_instance(3, 1, 18)
+    table = mean_field.assumptions(B, V, measures.UniformLaw(3))
+    assert len(table) == 6 and all(item.holds for item in table)
+    assert repr(table).count("holds") == table._repr_html_().count("<td>holds</td>") == 6
+    cap = mean_field.assumptions(np.eye(2), [[0.0, 1.0], [-1.0, 0.0]], measures.CapLaw(EAST, 0.5))
+    assert [item.holds for item in cap] == [True, False, True, False, False]
+
+
 def test_classify_covers_the_statements():
     B, V, _ = random_instance(3, 1, 3)
     found = ac.classify(np.eye(3), B, V).applicable
@@ -172,7 +181,7 @@ def test_rate_of_the_law_on_the_circle(score, values):
     B = np.diag(score)
     V = np.diag(np.divide(values, score))
     rates = collapse_rate(B, V)
-    tokens, weights = graded_tokens(2, 1, across=1)
+    tokens, weights = graded_tokens(2, 1, across=2)
     limit = measures.principal_projection(tokens, np.eye(2)[:, :1])
     times = np.linspace(0, 12 / rates.law, 41)
     path = ac.ZeroTemperatureFlow(B, V).solution(tokens, times)

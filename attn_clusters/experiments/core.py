@@ -26,8 +26,8 @@ from PIL import Image
 from .._tables import Html, html_table, number, text_table
 from ..statements import statements
 
-CHAPTERS = ("tokens", "polytope", "concentration", "metastability",
-            "terminal")
+CHAPTERS = ("tokens", "polytope", "sphere", "laplace", "zero_temperature", "concentration",
+            "metastability", "terminal", "cbo")
 REFERENCE = Path(__file__).parent / "reference"
 NUMBER_HEADER = ("quantity", "this run", "reference", "agree to")
 

@@ -7,12 +7,13 @@ and A3 are about the initial law as well and take it as an argument.
 import numpy as np
 
 from .. import _checks, spectrum
+from .._tables import html_table, text_table
 from ..flows import ZeroTemperatureFlow, attention_field, zero_temperature_field
 from ..measures import principal_projection
-from .core import ROUNDING, Measurement, Statement, above, at_most
+from .core import HYPOTHESIS_HEADER, ROUNDING, Measurement, Statement, above, at_most
 
 SOURCE = "Alcalde, Bungert, Riedl, Roith 2026"
-FINE_MESH = 20001
+FINE_MESH = 20000
 SAMPLE = 2**18
 
 
@@ -100,6 +101,39 @@ def assumption_a3(B, V, law):
     growth = fine / coarse if coarse > 0 else 1.0
     return (above("A3: smallest density", density.min()),
             at_most("A3: growth of the steepest slope on a mesh ten times finer", growth, 2.0))
+
+
+class Hypotheses(tuple):
+    """A tuple of Hypothesis that prints as a table."""
+
+    def _rows(self):
+        return [item.row() for item in self]
+
+    def __repr__(self):
+        return text_table(HYPOTHESIS_HEADER, self._rows())
+
+    def _repr_html_(self):
+        return html_table(HYPOTHESIS_HEADER, self._rows())
+
+
+def assumptions(B, V, law):
+    """A1, A2 and A3 for given matrices and initial law.
+
+    Parameters
+    ----------
+    B, V : arrays, shape (d, d)
+    law : InitialLaw
+        On S^{d-1}.
+
+    Returns
+    -------
+    Hypotheses
+        Without A2 if V B^T is not symmetric, since then there is no principal eigenspace.
+    """
+    V, B = _same_sphere(B, V, law), _checks.matrix("B", B, square=True)
+    a1 = assumption_a1(np.eye(law.d), B, V)
+    a2 = assumption_a2(B, V, law) if a1[1].holds else ()
+    return Hypotheses((*a1, *a2, *assumption_a3(B, V, law)))
 
 
 def _same_sphere(B, V, law):
