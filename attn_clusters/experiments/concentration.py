@@ -12,7 +12,6 @@ from ..phases import (
     crossing_time,
     departed_share,
     distance_to_collapsed,
-    laplace_rate,
     least_constant,
     phases,
 )

@@ -39,7 +39,8 @@ def right_cluster(tokens, weights, members):
     cluster at e₁. While s is above β^(-1/2) both fall at the rate c = {c}; below, the width falls
     at the rate {contraction} of a cluster that attends to itself, and the centre grows at the
     rate r = {growth} of the Oja flow of V (measured {contraction_fit}, and {growth_fit} before the
-    cluster has turned far). Grey: the two equations for a Gaussian cluster, started from the data at t = {start:g}.""",
+    cluster has turned far). Grey: the two equations for a Gaussian cluster, started from the data
+    at t = {start:g}.""",
     alt="""Two curves on a logarithmic axis. The width falls throughout, the centre falls until about
     t = 4 and then rises along a straight line to 1; grey curves of a reduced model lie close.""",
     draw=plots.scaled_curves, beta=400.0, amplitude=0.5, final=12.0, start=2.5)
@@ -52,7 +53,8 @@ def metastability_cluster(beta, amplitude, final, start):
     b, v = np.diag(SCORE), np.diag(VALUE)
 
     def model(t, logs):
-        return np.array([cluster_rates(np.exp(logs[0, 0]), beta, b[0], v[0], b[1], v[1])])
+        width = np.exp(logs[0, 0])
+        return np.array([cluster_rates(width, beta, b[0], v[0], b[1], v[1])])
 
     begin = np.log([[width[first], centre[first]]])
     reduced = np.full((2, len(times)), np.nan)

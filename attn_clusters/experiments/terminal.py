@@ -169,16 +169,15 @@ def terminal_outcome(kind, d, seed, n, beta, final):
         Index among GROUPS; 0 holds, 1 holds later, 2 rests elsewhere, 3 keeps moving.
     """
     V, B, rng = random_instance(kind, d, seed)
-    flow, tokens, times = SphereFlow(B, V, beta), UniformLaw(d).sample(n, rng), [0.0, final]
-    for outcome in (0, 1):
-        run = simulate(flow, tokens, times, rtol=1e-6, atol=1e-9)
+    flow, tokens, start = SphereFlow(B, V, beta), UniformLaw(d).sample(n, rng), 0.0
+    for outcome, stop in enumerate((final, LONGER * final)):
+        run = simulate(flow, tokens, [start, stop], rtol=1e-6, atol=1e-9)
         report = statements["terminal"].verify(run, TOLERANCE)
         if report.holds:
-            break
-        tokens, times = run.tokens[-1], [final, LONGER * final]
-    else:
-        outcome = 2 if report.checks[0].value < 1e-4 else 3
-    return group_of(kind, V, B), outcome, run.tokens[-1]
+            return group_of(kind, V, B), outcome, run.tokens[-1]
+        tokens, start = run.tokens[-1], stop
+    at_rest = report.checks[0].value < 1e-4
+    return group_of(kind, V, B), 2 if at_rest else 3, tokens
 
 
 @lru_cache(maxsize=2)
