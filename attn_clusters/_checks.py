@@ -2,6 +2,8 @@
 
 import numpy as np
 
+from . import _arrays
+
 _EXACT_IN_FLOAT64 = (np.float64, np.float32, np.float16, np.int64, np.int32, np.int16, np.int8,
                      np.uint64, np.uint32, np.uint16, np.uint8)
 
@@ -10,12 +12,15 @@ def array(name, value, ndim=None, finite=True):
     """Return `value` as a float64 array, or raise a ValueError that names it.
 
     Integers and shorter floats become float64 without loss; complex, boolean, text, object and
-    longer float arrays are refused. `ndim` is a number or a tuple of allowed numbers of axes.
+    longer float arrays are refused. Float64 arrays of other libraries stay what they are (see
+    `_arrays`). `ndim` is a number or a tuple of allowed numbers of axes.
     """
+    allowed = (ndim,) if isinstance(ndim, int) else ndim
+    if _arrays.foreign(value):
+        return _arrays.checked(name, value, allowed, finite)
     given = np.asarray(value)
     if given.dtype.type not in _EXACT_IN_FLOAT64:
         raise ValueError(f"{name}: expected real numbers that fit float64, got dtype {given.dtype}")
-    allowed = (ndim,) if isinstance(ndim, int) else ndim
     if allowed is not None and given.ndim not in allowed:
         wanted = " or ".join(str(number) for number in allowed)
         raise ValueError(f"{name}: expected {wanted} axes, got shape {given.shape}")

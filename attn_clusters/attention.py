@@ -34,7 +34,7 @@ from functools import partial
 
 import numpy as np
 
-from . import _checks
+from . import _arrays, _checks
 
 TILE = 256
 LARGEST_EXPONENT, LOWEST_EXPONENT = 300.0, -600.0
@@ -61,7 +61,8 @@ def attention_average(query, key, value, log_weights=None):
     Returns
     -------
     array, shape (..., m, p)
-        Row i is a convex combination of the rows of `value` (equation A1, without V).
+        Row i is a convex combination of the rows of `value` (equation A1, without V). Float64
+        arrays of torch or JAX give an array of the same kind (extra ``arrays``).
 
     Raises
     ------
@@ -73,6 +74,8 @@ def attention_average(query, key, value, log_weights=None):
 
 def softmax_average(query, key, value, log_weights=None):
     """`attention_average` without its checks, for arrays that were checked already."""
+    if _arrays.foreign(query):
+        return _in_another_library(query, key, value, log_weights)
     size = query.shape[-2] * key.shape[-2]
     average = _few if size <= TILE**2 else _many
     if query.ndim == 2:
@@ -199,6 +202,23 @@ def _shift(query, centres, halves, slack):
     return (means - spread).min(axis=0) - slack, (means + spread).max(axis=0) + slack
 
 
+def _in_another_library(query, key, value, log_weights):
+    """The average in the functions of the array API, some rows at a time."""
+    xp, rows = _arrays.namespace(query), 1 + 64 * TILE**2 // key.shape[-2]
+    log_weights, blocks = _arrays.like(log_weights, query), []
+    for start in range(0, query.shape[-2], rows):
+        stop = min(start + rows, query.shape[-2])
+        with np.errstate(over="ignore", invalid="ignore"):  # for libraries that rest on numpy
+            scores = query[..., start:stop, :] @ xp.matrix_transpose(key)
+        scores = scores if log_weights is None else scores + log_weights
+        largest = xp.max(scores, axis=-1, keepdims=True)
+        if not bool(xp.all(xp.isfinite(largest))):
+            raise ValueError(OVERFLOW)
+        weights = xp.exp(xp.clip(scores - largest, min=LOWEST_EXPONENT))
+        blocks.append(weights @ value / xp.sum(weights, axis=-1, keepdims=True))
+    return xp.concat(blocks, axis=-2)
+
+
 def attention_matrix(x, Q, K, beta=1.0, weights=None):
     r"""Attention matrix P of equation A1.
 
@@ -306,6 +326,9 @@ def checked(query, key, value, log_weights):
     query = _checks.array("query", query, ndim=(2, 3))
     key = _checks.array("key", key, ndim=query.ndim)
     value = _checks.array("value", value, ndim=query.ndim)
+    if len({_arrays.namespace(given) for given in (query, key, value)}) > 1:
+        raise ValueError("value: expected query, key and value of one array library, got "
+                         f"{type(query).__name__}, {type(key).__name__}, {type(value).__name__}")
     if key.shape[:-2] != query.shape[:-2] or key.shape[-1] != query.shape[-1]:
         raise ValueError(f"key: expected shape {(*query.shape[:-2], 'n', query.shape[-1])} "
                          f"to match query, got {key.shape}")

@@ -11,15 +11,22 @@ for a batch of independent runs. A flow may also offer
     the way back to the set on which the tokens live, against rounding.
 
 `simulate` uses them where they exist; any other callable with the same signature is a flow too.
+
+Tokens may be float64 arrays of torch or JAX (extra ``arrays``): the derivative is then computed by
+that library, on its device, and is an array of the same kind. scipy's solvers work on numpy arrays
+alone, so such tokens are stepped by `simulate` with ``method="Euler"`` or by your own integrator;
+matrices stay numpy arrays.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from math import prod
 
 import numpy as np
 from scipy.integrate import solve_ivp
 
 from . import _checks
+from ._arrays import foreign, namespace, times
 from .attention import query_key, softmax_average
 from .fast import circle_field, line_average
 from .spectrum import asymmetry, propagator
@@ -50,12 +57,12 @@ class _MatrixFlow:
         return len(self.V)
 
     def _average(self, query, key, value):
-        on_line = self.fast and query.ndim == 2 and query.shape[-1] == 1
+        on_line = self.fast and query.shape[1:] == (1,) and not foreign(query)
         return (line_average if on_line else softmax_average)(query, key, value)
 
     def propagate(self, t, tokens):
         """e^{tV} x for each token x: from rescaled to unrescaled tokens (t may be negative)."""
-        return tokens @ self._propagator(t).T
+        return times(tokens, self._propagator(t).T)
 
     def check_horizon(self, tokens, time):
         """Refuse a final time at which e^{tV} x has scores outside float64.
@@ -105,7 +112,7 @@ class TokenFlow(_MatrixFlow):
     def __call__(self, t, tokens):
         """Time derivative of the tokens, same shape. It does not depend on t."""
         tokens = _checks.tokens(tokens, dimension=self.dimension)
-        return self._average(tokens @ self.B, tokens, tokens) @ self.V.T
+        return times(self._average(times(tokens, self.B), tokens, tokens), self.V.T)
 
     def rescale(self, t, tokens):
         """z_i = e^{-tV} x_i."""
@@ -140,8 +147,8 @@ class RescaledFlow(_MatrixFlow):
         """Time derivative of the rescaled tokens, same shape."""
         tokens = _checks.tokens(tokens, dimension=self.dimension)
         unscaled = self.propagate(t, tokens)
-        average = self._average(unscaled @ self.B, unscaled, tokens)
-        return (average - tokens) @ self.V.T
+        average = self._average(times(unscaled, self.B), unscaled, tokens)
+        return times(average - tokens, self.V.T)
 
     def rescale(self, t, tokens):
         """The tokens themselves, which are the z_i already."""
@@ -165,9 +172,9 @@ class RescaledFlow(_MatrixFlow):
         move = step * np.linalg.solve(R, self.V)
 
         def advance(k, tokens):
-            unscaled = tokens @ np.linalg.matrix_power(R, k).T
-            average = self._average(unscaled @ self.B, unscaled, tokens)
-            return tokens + (average - tokens) @ move.T
+            unscaled = times(tokens, np.linalg.matrix_power(R, k).T)
+            average = self._average(times(unscaled, self.B), unscaled, tokens)
+            return tokens + times(average - tokens, move.T)
 
         return advance
 
@@ -205,8 +212,8 @@ def attention_field(points, tokens, B, V, beta, weights=None):
     points = _checks.tokens(points, "points", len(V))
     tokens = _checks.tokens(tokens, dimension=len(V))
     log_weights = _log_weights(_checks.weights(weights, tokens.shape[-2]))
-    query = _checks.positive("beta", beta) * (points @ B)
-    return softmax_average(query, tokens, tokens, log_weights) @ V.T
+    query = times(points, _checks.positive("beta", beta) * B)
+    return times(softmax_average(query, tokens, tokens, log_weights), V.T)
 
 
 def zero_temperature_field(points, B, V):
@@ -273,7 +280,8 @@ class _SphereFlow:
         """Time derivative of the tokens, same shape and tangent to the sphere."""
         points = self.retract(_checks.tokens(tokens, dimension=self.dimension))
         field = self._field(points)
-        return field - np.sum(field * points, axis=-1, keepdims=True) * points
+        radial = namespace(points).sum(field * points, axis=-1, keepdims=True)
+        return field - radial * points
 
     def retract(self, tokens):
         """x / |x| for tokens of shape (..., d).
@@ -283,10 +291,12 @@ class _SphereFlow:
         ValueError
             If a token is 0.
         """
-        lengths = np.linalg.norm(tokens, axis=-1, keepdims=True)
-        if (lengths == 0).any():
-            raise ValueError(f"tokens: {np.count_nonzero(lengths == 0)} of {lengths.size} are 0, "
-                             "which has no direction")
+        xp = namespace(tokens)
+        lengths = xp.linalg.vector_norm(tokens, axis=-1, keepdims=True)
+        zeros = int(xp.count_nonzero(lengths == 0))
+        if zeros:
+            raise ValueError(f"tokens: {zeros} of {prod(lengths.shape)} are 0, which has no "
+                             "direction")
         return tokens / lengths
 
     def check_horizon(self, tokens, time):
@@ -340,7 +350,7 @@ class SphereFlow(_SphereFlow):
             object.__setattr__(self, "weights", _checks.frozen(given))
 
     def _field(self, points):
-        on_circle = self.fast and points.shape[1:] == (2,)
+        on_circle = self.fast and points.shape[1:] == (2,) and not foreign(points)
         average = circle_field if on_circle else attention_field
         return average(points, points, self.B, self.V, self.beta, self.weights)
 

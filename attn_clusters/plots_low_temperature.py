@@ -262,7 +262,7 @@ def exceptions(tokens, spaces, titles):
         axis.plot(np.cos(turn), np.sin(turn), color="0.8", linewidth=1)
         axis.plot(*np.outer(vector, (-1.15, 1.15)), color=VERMILION, linestyle="--", linewidth=1.4)
         axis.plot(*cloud.T, color=BLUE, marker="o", markersize=5, linestyle="none", alpha=0.5)
-        axis.set_title(title, fontsize=9)
+        axis.set_title(title, fontsize=10)
     for axis in axes.flat:
         axis.set(aspect="equal", xlim=(-1.25, 1.25), ylim=(-1.25, 1.25), xticks=(), yticks=())
         axis.spines[:].set_visible(False)

@@ -9,6 +9,7 @@ from scipy.integrate import solve_ivp
 from tqdm.auto import tqdm
 
 from . import _checks
+from ._arrays import foreign, in_numpy, namespace
 
 METHODS = ("DOP853", "RK45", "RK23", "Radau", "BDF", "LSODA", "Euler")
 
@@ -81,10 +82,13 @@ def simulate(flow, tokens, times, rtol=1e-9, atol=1e-12, method="DOP853", progre
     start = _checks.tokens(tokens)
     times = _increasing(times)
     _checks.choice("method", method, METHODS)
+    if foreign(start) and method != "Euler":
+        raise ValueError(f"tokens: method {method!r} works on numpy arrays alone; for arrays of "
+                         f"type {type(start).__name__} use method 'Euler'")
     if step is not None and method != "Euler":
         raise ValueError(f"step: only method 'Euler' takes a step, got method {method!r}")
     if hasattr(flow, "check_horizon"):
-        flow.check_horizon(start, times[-1])
+        flow.check_horizon(in_numpy(start), times[-1])
     with _progress(times, progress) as report:
         if method == "Euler":
             path, evaluations = _euler(flow, start, times, step, report)
@@ -113,7 +117,7 @@ def _adaptive(flow, start, times, method, tolerances, report):
 
 
 def _euler(flow, start, times, step, report):
-    path, evaluations, current = [start], 0, start
+    path, evaluations, current, xp = [start], 0, start, namespace(start)
     for before, after in zip(times[:-1], times[1:], strict=True):
         length, count = _whole_steps(before, after, step)
         first = round(before / length)
@@ -124,11 +128,11 @@ def _euler(flow, start, times, step, report):
             report(t)
             current = (layer(first + k, current) if layered
                        else current + length * evaluate(flow, t, current))
-            if not np.isfinite(current).all():
+            if not xp.all(xp.isfinite(current)):
                 raise ValueError(f"flow: tokens left the range of float64 after t = {t:g}")
         path.append(current)
         evaluations += count
-    return np.stack(path), evaluations
+    return xp.stack(path), evaluations
 
 
 def _whole_steps(before, after, step):
@@ -143,10 +147,11 @@ def _whole_steps(before, after, step):
 
 def evaluate(flow, t, tokens):
     """Call a flow and check what it returns."""
-    change = np.asarray(flow(t, tokens))
+    change, xp = flow(t, tokens), namespace(tokens)
+    change = np.asarray(change) if xp is np else change
     if change.shape != tokens.shape:
         raise ValueError(f"flow: expected an array of shape {tokens.shape}, got {change.shape}")
-    if not np.isfinite(change).all():
+    if not xp.all(xp.isfinite(change)):
         raise ValueError(f"flow: returned numbers that are infinite or NaN at t = {t:g}")
     return change
 

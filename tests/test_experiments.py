@@ -187,7 +187,8 @@ def test_other_parameters_have_no_references():
 def test_sentences_take_numbers_by_name(results):
     sentence = results("polytope-2d").say("A polygon with {vertices} corners, {n} tokens.")
     assert repr(sentence) == sentence == sentence._repr_markdown_()
-    assert sentence == f"A polygon with {results('polytope-2d').numbers['vertices'].value} corners, 40 tokens."
+    corners = results("polytope-2d").numbers["vertices"].value
+    assert sentence == f"A polygon with {corners} corners, 40 tokens."
 
 
 def test_unknown_names_are_refused_with_the_nearest():

@@ -10,7 +10,10 @@ from pathlib import Path
 from threading import Thread
 from urllib.parse import unquote, urlsplit
 
+import numpy as np
 import pytest
+
+import attn_clusters as ac
 
 SITE = Path(__file__).resolve().parent.parent / "_build" / "html"
 MEGABYTES = 1.5
@@ -215,3 +218,32 @@ def test_pages_fit_a_phone(seen, colours):
     problems = [f"{name}: {page[colours]} pixels wide" for name, page in seen.items()
                 if page[colours] > PHONE["width"]]
     assert not problems, "\n".join(problems)
+
+
+@pytest.mark.parametrize("settings", [{}, {"ratio": 0.4, "angle": 30, "seed": 3, "n": 25}])
+def test_the_explorable_agrees_with_the_library(browser, site, settings):
+    """Runge-Kutta in the browser against the library's solver, from the browser's own tokens."""
+    tab = browser.new_page()
+    tab.goto((site / "book" / "explore.html").as_uri())
+    for name, value in settings.items():
+        tab.evaluate("""([name, value]) => {
+            const input = document.querySelector(`.explore input[name=${name}]`);
+            input.value = value;
+            input.dispatchEvent(new Event("input"));
+        }""", [name, value])
+    seen = tab.evaluate("""() => {
+        const {B, step, frames} = document.querySelector(".explore").explored;
+        return {B, step, frames: frames.map(frame => Array.from(frame)),
+                said: document.querySelector("[data-said]").textContent};
+    }""")
+    tab.close()
+    frames = np.array(seen["frames"]).reshape(len(seen["frames"]), -1, 2)
+    times = seen["step"] * np.arange(len(frames))
+    first, mixed, second = seen["B"]
+    flow = ac.RescaledFlow(np.eye(2), [[first, mixed], [mixed, second]], np.eye(2))
+    run = ac.simulate(flow, frames[0], times)
+    gaps = np.linalg.norm(run.tokens - frames, axis=2).max(axis=0)
+    # Step 0.005 to the fourth order; where a token switches leaders within a few steps, less.
+    assert np.median(gaps) < 1e-5 and gaps.max() < 1e-3
+    assert len(frames[0]) == settings.get("n", 40) and times[-1] == pytest.approx(6.0)
+    assert "At t = 1.50 the tokens take" in seen["said"]

@@ -24,6 +24,7 @@ import numpy as np
 from PIL import Image
 
 from .._tables import Html, html_table, number, text_table
+from ..animation import animated_png
 from ..statements import statements
 
 CHAPTERS = ("tokens", "polytope", "sphere", "laplace", "zero_temperature", "concentration",
@@ -130,6 +131,7 @@ class Experiment:
     compute: Callable
     draw: Callable
     parameters: dict
+    animate: Callable | None = None
 
     @property
     def chapter(self):
@@ -156,12 +158,13 @@ class Experiment:
 _registry: dict[str, Experiment] = {}
 
 
-def experiment(name, *, statement, title, caption, alt, draw, **parameters):
+def experiment(name, *, statement, title, caption, alt, draw, animate=None, **parameters):
     """Register a function as the figure `name` of a statement.
 
     The function takes `parameters` by keyword and returns (arrays, numbers): the keyword arguments
     of `draw`, and a dictionary of `Measured`. `caption` and `alt` may use the names of parameters
-    and of numbers in braces.
+    and of numbers in braces. A figure that moves has an `animate` too, which takes the same arrays
+    and yields a matplotlib Figure for each frame; what `draw` makes of them is its still form.
     """
     if statement not in statements or not name.startswith(statement):
         raise ValueError(f"name: expected a statement's key first, got {name!r} for {statement!r}")
@@ -170,7 +173,7 @@ def experiment(name, *, statement, title, caption, alt, draw, **parameters):
 
     def register(compute):
         _registry[name] = Experiment(name, statement, title, " ".join(caption.split()),
-                                     " ".join(alt.split()), compute, draw, parameters)
+                                     " ".join(alt.split()), compute, draw, parameters, animate)
         return compute
 
     return register
@@ -316,8 +319,16 @@ class FigureResult:
         colours.save(small, format="png", optimize=True)
         return small.getvalue()
 
+    def animation(self):
+        """The moving form of the figure as bytes of an animated PNG; None for one that is still."""
+        animate = self.experiment.animate
+        return None if animate is None else animated_png(animate(**self.arrays))
+
     def save(self, out):
-        """Write NAME.png, NAME.svg, NAME.npz and NAME.json into the folder `out`; return paths."""
+        """Write NAME.png, NAME.svg, NAME.npz, NAME.json into the folder `out`; return their paths.
+
+        A figure that moves leaves NAME.apng besides.
+        """
         out = Path(out)
         out.mkdir(parents=True, exist_ok=True)
         paths = [out / f"{self.name}.{kind}" for kind in ("png", "svg", "npz", "json")]
@@ -326,6 +337,9 @@ class FigureResult:
                                                 "Description": self.alt})
         np.savez_compressed(paths[2], **self.arrays)
         paths[3].write_text(json.dumps(self.provenance(), indent=2) + "\n", encoding="utf-8")
+        if self.experiment.animate:
+            paths.append(out / f"{self.name}.apng")
+            paths[-1].write_bytes(self.animation())
         return paths
 
     def provenance(self):
@@ -362,6 +376,8 @@ class FigureResult:
         from IPython.display import display
 
         display(self.picture())
+        if self.experiment.animate:
+            display(Picture(self.name, self.animation(), f"Moving: {self.alt}", moves=True))
         display({"text/html": self.html(), "text/plain": repr(self)}, raw=True)
 
     def picture(self):
@@ -392,12 +408,14 @@ class Picture:
     name: str
     png: bytes
     alt: str
+    moves: bool = False
 
     def __repr__(self):
-        return f"<figure {self.name}>"
+        return f"<{'animation' if self.moves else 'figure'} {self.name}>"
 
     def _repr_mimebundle_(self, include=None, exclude=None):
-        return {"image/png": self.png, "text/plain": repr(self)}, {"image/png": {"alt": self.alt}}
+        metadata = {"alt": self.alt} | ({"moves": True} if self.moves else {})
+        return {"image/png": self.png, "text/plain": repr(self)}, {"image/png": metadata}
 
 
 class Sentence(str):

@@ -5,7 +5,7 @@ from functools import partial
 
 import numpy as np
 
-from .. import plots
+from .. import plots, plots_motion
 from ..flows import RescaledFlow
 from ..geometry import Hull, distance_to_points, limit_set
 from ..simulate import Trajectory, simulate
@@ -307,3 +307,33 @@ def polytope_symmetric(n, seed, final):
     }
     return {"tokens": tokens, "ends": kept.tokens[-1], "broken": free.tokens[-1],
             "members": members, "vertices": vertices}, numbers
+
+
+@experiment(
+    "polytope-animation", statement="polytope", title="Tokens that cluster",
+    caption="""{n} tokens in the plane under V = I from t = 0 to t = {final:g}; the hull of the
+    rescaled tokens (blue) shrinks inside the first one (grey outline) to a polygon with {vertices}
+    vertices (squares), and each token follows its grey path to one of them. Half of the tokens are
+    within 1 per cent of their end at t = {half_arrived}, all of them at t = {all_arrived}.""",
+    alt="""{n} tokens in the plane. From a filled square each runs along a bent path to one of the
+    {vertices} corners of the polygon inside; half have arrived at t = {half_arrived}, all at
+    t = {all_arrived}.""",
+    draw=plots_motion.clustering_still, animate=plots_motion.clustering_frames,
+    n=40, B=PLANE, seed=3, final=6.0, frames=61)
+def polytope_animation(n, B, seed, final, frames):
+    """A run in the plane at many times, and when its tokens have arrived."""
+    times = np.linspace(0.0, final, frames)
+    tokens = uniform_tokens(n, 2, seed)
+    fine = np.union1d(np.linspace(0.0, 2.5 * final, 1001), times)
+    run = polytope_run(tokens, B, fine)
+    vertices = limit_set(run.tokens[-1], run.flow.B, 0.02)[1]
+    away = np.linalg.norm(run.tokens - run.tokens[-1], axis=2) > 0.01 * np.abs(tokens).max()
+    arrived = np.sort(fine[(away * np.arange(1, len(fine) + 1)[:, None]).max(axis=0)])
+    grid = f"read off at times {final / 400:.3g} apart"
+    numbers = {
+        "vertices": Measured(len(vertices), "vertices of K*"),
+        "half_arrived": Measured(arrived[n // 2 - 1], "time at which half have arrived", 2, grid),
+        "all_arrived": Measured(arrived[-1], "time at which the last token has arrived", 2, grid),
+    }
+    kept = run.tokens[np.searchsorted(fine, times)]
+    return {"times": times, "tokens": kept, "vertices": vertices}, numbers

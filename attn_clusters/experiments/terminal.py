@@ -228,41 +228,41 @@ def terminal_sweep(samples, n, beta, final):
 @experiment(
     "terminal-exceptions", statement="terminal", title="Every exception of the sweep",
     caption="""Last tokens of the {count} exceptions of the sweep, seen along the first two coordinates
-    (d = 2: the circle itself), with the leading eigenvector of V dashed where it is real. Above
-    each: dimension, what it does, and its group: "definite" and "indefinite" B, a negative leading
-    value that "repels", a "complex" pair. {pairs} of those at rest are opposite pairs of clusters
-    ±m with |<m, Bm>| below {near:g}, the mechanism of the balanced pair; {stragglers} have all but
-    at most three of the {n} tokens at ±w, and stragglers between them.""",
-    alt="""Small circles with tokens on them: mostly opposite pairs off the dashed line, some with
-    more clusters, some single clusters without a line.""",
+    (d = 2: the circle itself), with the leading eigenvector w of V dashed where it is real. Above
+    each: its group and d ("definite" and "indefinite" B, a negative leading value that "repels", a
+    "complex" pair), and what it is. {balanced}: balanced, all scores between clusters are below
+    {near:g}. {stragglers}: stragglers, more than half of the tokens are at ±w, others rest
+    elsewhere or still move. {turns}: turns on the plane of the complex pair, or moves otherwise.
+    {other}: another stationary law of several clusters.""",
+    alt="""Small circles with tokens on them: opposite pairs off the dashed line, pairs on it with a few
+    tokens elsewhere, some single clusters without a line.""",
     draw=plots.exceptions, samples=25, n=32, beta=30.0, final=100.0, near=0.05)
 def terminal_exceptions(samples, n, beta, final, near):
     """All exceptions, one small picture each."""
     items = [item for item in outcomes(samples, n, beta, final) if item[4] >= 2]
-    tokens, spaces, titles, pairs, stragglers = [], [], [], 0, 0
+    tokens, spaces, titles, found = [], [], [], []
     for kind, d, seed, group, outcome, last in items:
         V, B, _ = random_instance(kind, d, seed)
         basis = principal_space(V)
         tokens.append(last[:, :2])
         spaces.append(basis[:2, 0] if basis.shape[1] == 1 else [np.nan, np.nan])
-        titles.append(f"d = {d}, {'rests' if outcome == 2 else 'moves'}\n{WORDS[group]}")
-        pairs += outcome == 2 and balanced_pair(last, B, near)
-        away = distance_to_space(last, basis) > near
-        stragglers += basis.shape[1] == 1 and 0 < away.sum() <= 3
-    numbers = {"count": Measured(len(items), "exceptions"),
-               "pairs": Measured(int(pairs), "of them balanced pairs"),
-               "stragglers": Measured(int(stragglers), "of them with one to three stragglers")}
+        found.append(mechanism(last, B, basis, outcome, near))
+        titles.append(f"{WORDS[group]}, d = {d}\n{found[-1]}")
+    numbers = {"count": Measured(len(items), "exceptions")}
+    for word, meaning in (("balanced", "balanced clusters"), ("stragglers", "stragglers beside ±w"),
+                          ("turns", "turning or moving otherwise"), ("other", "other laws at rest")):
+        numbers[word] = Measured(found.count(word), meaning)
     for group, word in enumerate(WORDS):
-        for outcome, deed in ((2, "rests"), (3, "moves")):
-            count = sum(item[3] == group and item[4] == outcome for item in items)
-            numbers[f"{word}_{deed}"] = Measured(count, f"{GROUPS[group]}: {deed}")
+        numbers[f"group_{word}"] = Measured(sum(item[3] == group for item in items), GROUPS[group])
     return {"tokens": np.array(tokens), "spaces": np.array(spaces),
             "titles": np.array(titles)}, numbers
 
 
-def balanced_pair(tokens, B, near):
-    """Whether tokens sit at two opposite points +-m with |<m, Bm>| < near, to 0.05."""
-    m = tokens[0]
-    apart = np.minimum(np.linalg.norm(tokens - m, axis=1), np.linalg.norm(tokens + m, axis=1))
-    both = (tokens @ m < 0).any()
-    return bool(both and apart.max() < 0.05 and abs(m @ B @ m) < near)
+def mechanism(tokens, B, basis, outcome, near):
+    """Why an instance is an exception: a word for the last tokens of its run."""
+    at_space = distance_to_space(tokens, basis) < near
+    if basis.shape[1] == 1 and at_space.mean() > 0.5:
+        return "stragglers"
+    if np.abs(tokens @ B @ tokens.T).max() < near:
+        return "balanced"
+    return "turns" if outcome == 3 else "other"

@@ -136,7 +136,12 @@ class Report:
 
     def _rows(self):
         largest = self.distances.max()
-        rate = "no rate left to measure" if self.rate is None else f"falls like exp(-{self.rate:.2f} t)"
+        if self.rate is None:
+            rate = "no rate left to measure"
+        elif self.rate < 0.005:
+            rate = "does not fall any more"
+        else:
+            rate = f"falls like exp(-{self.rate:.2f} t)"
         shown = (number(largest, 2) if largest > self.tolerance * SHOWN
                  else f"below {self.tolerance * SHOWN:.0e}")
         arrival = ("largest distance to the limit", shown, number(self.tolerance, 2), rate,

@@ -1,19 +1,29 @@
-"""Two habits of this book that MyST-NB does not have: images say what they show, widgets stay out."""
+"""Habits that MyST-NB does not have: images say what they show, moving ones wait, widgets stay out."""
 
 from docutils import nodes
 from myst_nb.core.render import NbElementRenderer
 from sphinx.util import logging
 
 WIDGET = "application/vnd.jupyter.widget-view+json"
+PLAY = ('<details class="companion-animation"><summary><span>Play</span><span>Stop</span> '
+        "the animation</summary>")
 render_image = NbElementRenderer.render_image
 
 
 def render_image_with_alt(self, data):
-    """Besides an output's width and height, take its alternative text from the metadata."""
+    """Besides an output's width and height, take its alternative text from the metadata.
+
+    An image that moves is fetched and shown when the reader opens it, and stops when it is closed.
+    """
     images = render_image(self, data)
-    if alt := data.output_metadata.get(data.mime_type, {}).get("alt"):
-        for image in images:
+    metadata = data.output_metadata.get(data.mime_type, {})
+    for image in images:
+        if alt := metadata.get("alt"):
             image["alt"] = alt
+    if metadata.get("moves"):
+        images[0]["loading"] = "lazy"
+        images = [nodes.raw(text=PLAY, format="html"), *images,
+                  nodes.raw(text="</details>", format="html")]
     return images
 
 
