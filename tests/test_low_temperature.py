@@ -328,3 +328,28 @@ def test_verdicts_refuse_runs_of_other_flows(key):
     run = simulate(flow, UniformLaw(2).sample(5, 0), [0.0, 1.0])
     with pytest.raises(ValueError, match="SphereFlow"):
         ac.statements[key].verify(run)
+
+
+def test_the_mechanisms_of_exceptions_are_told_apart():
+    from attn_clusters.experiments.terminal import mechanism
+
+    space = NORTH[:, None]
+    pair = np.array([EAST, -EAST])
+    assert mechanism(pair, np.diag([0.0, 1.0]), space, 2, 0.05) == "balanced"
+    assert mechanism(np.array([NORTH, NORTH, EAST]), np.eye(2), space, 2, 0.05) == "stragglers"
+    assert mechanism(pair, np.eye(2), space, 3, 0.05) == "turns"
+    assert mechanism(pair, np.eye(2), space, 2, 0.05) == "other"
+
+
+@pytest.mark.parametrize("kind", [0, 1, 2])
+def test_random_instances_satisfy_a1_and_their_kind(kind):
+    from attn_clusters.experiments.terminal import KINDS, random_instance
+
+    for seed in range(10):
+        V, B, _ = random_instance(KINDS[kind], 3, seed)
+        found = ac.statements["terminal"].conditions(np.eye(3), B, V)
+        assert all(item.holds for item in found)
+        if kind == 0:
+            assert np.abs(B @ V - V @ B).max() < 1e-14
+        if kind <= 1:
+            assert np.linalg.eigvalsh(B + B.T).min() > 0
