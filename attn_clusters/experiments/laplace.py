@@ -5,6 +5,8 @@ point and every beta: they are graded towards the maximiser of y -> <Qx, Ky> and
 where the density is not smooth, so that every scale is resolved, however large beta is.
 """
 
+from functools import lru_cache
+
 import numpy as np
 from scipy import optimize, special, stats
 
@@ -38,6 +40,13 @@ def laws(angle=AXIS_ANGLE):
         (KinkedLaw(axis, 2.0), equator), (EquatorLaw(axis, 0.5), equator), cap, cap], strict=True))
 
 
+@lru_cache
+def gauss(nodes):
+    """Gauss-Legendre nodes and weights on [0, 1]."""
+    u, mass = np.polynomial.legendre.leggauss(nodes)
+    return (u + 1) / 2, mass / 2
+
+
 def graded_circle(law, breaks, maximiser, nodes=16, levels=14):
     """Quadrature nodes and weights of a law on the circle, graded towards some angles.
 
@@ -50,8 +59,7 @@ def graded_circle(law, breaks, maximiser, nodes=16, levels=14):
     length = np.concatenate([middles - centres,
                              centres - np.append(middles[-1] - 2 * np.pi, middles[:-1])])
     side = np.repeat([1.0, -1.0], len(centres))
-    u, mass = np.polynomial.legendre.leggauss(nodes)
-    u, mass = (u + 1) / 2, mass / 2
+    u, mass = gauss(nodes)
     edges = 2.0 ** -np.arange(levels)
     inner = edges[1:, None] + (edges[:-1] - edges[1:])[:, None] * u
     offset = np.append(inner.ravel(), edges[-1] * u**2)
