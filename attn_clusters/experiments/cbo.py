@@ -35,12 +35,12 @@ def consensus_errors(powers, betas, nodes=16):
 
 @experiment(
     "cbo-laplace", statement="cbo", title="The Laplace principle with one objective",
-    caption="""Distance between the weighted mean and the minimiser 0 of f = |x|^k, for tokens on [-1, 2] whose
-    density has a slope there. The flatter the minimum, the slower: fitted slopes {slope_1},
-    {slope_2} and {slope_4} for k = 1, 2 and 4 (beta from 1000 on), where expanding the density to
-    first order gives -2/k.""",
-    alt="""Three straight lines in a double logarithmic plot of distance against beta, with slopes -2, -1
-    and -1/2.""",
+    caption="""Distance between the weighted mean and the minimiser 0 of f = |x|^k, for tokens on
+    [-1, 2] whose density has a slope there. The flatter the minimum, the slower: fitted slopes
+    {slope_1}, {slope_2} and {slope_4} for k = 1, 2 and 4 (beta from 1000 on), where expanding the
+    density to first order gives -2/k.""",
+    alt="""Three straight lines in a double logarithmic plot of distance against beta, with slopes
+    -2, -1 and -1/2.""",
     draw=draw.orders, powers=POWERS, betas=tuple(10.0 ** (k / 2) for k in range(2, 13)))
 def cbo_laplace(powers, betas):
     """Distance of the consensus point from the minimiser against beta."""
@@ -69,12 +69,12 @@ def rastrigin(x):
 
 @experiment(
     "cbo-samples", statement="cbo", title="Finitely many tokens: the best one is all there is",
-    caption="""Distance between the weighted mean of N random tokens, uniform in [-1, 1]², and the minimiser of a
-    rippled objective (root mean square over {draws} draws). As beta grows the mean goes to the best token
-    drawn, whose distance falls like N to the power {slope}, with standard error {error} (-1/2 in the plane, where
-    a ball of radius r holds a share r² of the tokens).
-    Grey: the uniform law itself, whose mean is exact up to exponentially small terms, since it
-    has no slope at the minimiser.""",
+    caption="""Distance between the weighted mean of N random tokens, uniform in [-1, 1]², and the
+    minimiser of a rippled objective (root mean square over {draws} draws). As beta grows the mean
+    goes to the best token drawn, whose distance falls like N to the power {slope}, with standard
+    error {error} (-1/2 in the plane, where a ball of radius r holds a share r² of the tokens).
+    Grey: the uniform law itself, whose mean is exact up to exponentially small terms, since it has
+    no slope at the minimiser.""",
     alt="""Four curves that fall with beta and then level off, lower for more tokens; the grey curve
     goes on falling.""",
     draw=draw.orders, counts=(1000, 4000, 16000, 64000),
@@ -120,12 +120,12 @@ def mean_field_error(betas):
 
 @experiment(
     "cbo-paths", statement="cbo", title="One objective, or one for each token",
-    caption="""Left: the drift of consensus-based optimisation, dx/dt = m - x, with the rippled objective (grey:
-    its levels) at beta = {beta:g}. All {n} tokens come to one point, {distance} from the
-    minimiser (cross). Right: the same tokens under attention, dz/dt = (mean of its own) - z, V = I: every
-    token has an objective of its own, and {leaders} points are left.""",
-    alt="""Left: paths of tokens from all over a square to one point next to a cross. Right: the same
-    tokens move to several corners of a polygon.""",
+    caption="""Left: the drift of consensus-based optimisation, dx/dt = m - x, with the rippled
+    objective (grey: its levels) at beta = {beta:g}. All {n} tokens come to one point, {distance}
+    from the minimiser (cross). Right: the same tokens under attention, dz/dt = (mean of its own) -
+    z, V = I: every token has an objective of its own, and {leaders} points are left.""",
+    alt="""Left: paths of tokens from all over a square to one point next to a cross. Right: the
+    same tokens move to several corners of a polygon.""",
     draw=draw.consensus, n=60, beta=30.0, final=12.0, scale=4.0, seed=6)
 def cbo_paths(n, beta, final, scale, seed):
     """Paths under the consensus drift and under attention from the same start."""

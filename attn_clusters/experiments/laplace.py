@@ -123,15 +123,15 @@ def slope_numbers(key, name, betas, errors):
 
 @experiment(
     "laplace-orders", statement="laplace", title="The order of the Laplace principle",
-    caption="""Largest distance over the circle between the field and its limit against beta, for six
-    cases. Grey: the proved order sqrt(log(beta + 1) / beta), through the first point. Fitted slopes
-    for beta from {fitted} on: {slope_fisher} and {slope_cosine} for the smooth densities, {slope_kink}
-    for the kinked one, {slope_equator} for the one that is positive but unbounded, and
-    {slope_cap} on the cap: where the density vanishes the field does not go to this limit at
-    all. Inside the cap, {margin} radians from its edge, the slope is {slope_inside}.""",
-    alt="""Six falling curves in a double logarithmic plot. Smooth and kinked densities and the inside
-    of the cap fall with slope -1, the unbounded density with slope -1/2, and the cap on the whole
-    circle stays level.""",
+    caption="""Largest distance over the circle between the field and its limit against beta, for
+    six cases. Grey: the proved order sqrt(log(beta + 1) / beta), through the first point. Fitted
+    slopes for beta from {fitted} on: {slope_fisher} and {slope_cosine} for the smooth densities,
+    {slope_kink} for the kinked one, {slope_equator} for the one that is positive but unbounded, and
+    {slope_cap} on the cap: where the density vanishes the field does not go to this limit at all.
+    Inside the cap, {margin} radians from its edge, the slope is {slope_inside}.""",
+    alt="""Six falling curves in a double logarithmic plot. Smooth and kinked densities and the
+    inside of the cap fall with slope -1, the unbounded density with slope -1/2, and the cap on the
+    whole circle stays level.""",
     draw=draw.orders, B=B, V=V, betas=BETAS, fitted=1000, margin=0.25, edge=0.2)
 def laplace_orders(B, V, betas, fitted, margin, edge):
     """Sup-distance against beta for six laws on the circle, with fitted slopes."""
@@ -161,13 +161,14 @@ def laplace_orders(B, V, betas, fitted, margin, edge):
 
 @experiment(
     "laplace-profile", statement="laplace", title="Where on the circle the distance is largest",
-    caption="""beta times the distance between field and limit, against the angle between the maximiser
-    u and the axis of the law, for three temperatures. Left, kinked density: the curves
-    settle, so the distance is of order 1/beta everywhere, kink included, with a jump of the limit curve at
-    the kink. Right, cap: beyond the edge (grey) the distance does not fall at all, at beta = {last} it
-    is up to {outside}, and the edge is felt at a distance of order beta to the power -1/2.""",
-    alt="""Two panels over the angle. Left: three curves that coincide but near two kinks. Right: they
-    coincide inside the cap and separate by powers of ten beyond its edge.""",
+    caption="""beta times the distance between field and limit, against the angle between the
+    maximiser u and the axis of the law, for three temperatures. Left, kinked density: the curves
+    settle, so the distance is of order 1/beta everywhere, kink included, with a jump of the limit
+    curve at the kink. Right, cap: beyond the edge (grey) the distance does not fall at all, at beta
+    = {last} it is up to {outside}, and the edge is felt at a distance of order beta to the power
+    -1/2.""",
+    alt="""Two panels over the angle. Left: three curves that coincide but near two kinks. Right:
+    they coincide inside the cap and separate by powers of ten beyond its edge.""",
     draw=draw.profiles, B=B, V=V, betas=(1e2, 1e3, 1e4), last=10000)
 def laplace_profile(B, V, betas, last):
     """beta times the distance as a function of the angle, kinked density and cap."""
@@ -218,12 +219,12 @@ def largest_fisher_error(axis, concentration, beta, B, V, starts):
 
 @experiment(
     "laplace-dimensions", statement="laplace", title="The same in dimensions 2, 3 and 10",
-    caption="""Largest distance over the sphere between the field of a von Mises-Fisher law and its limit,
-    from the closed form, for d = 2, 3 and 10 with random B and V. Slopes for beta from 1000 on:
-    {slope_2}, {slope_3} and {slope_10}. The kernel on quadrature nodes of the circle agrees
+    caption="""Largest distance over the sphere between the field of a von Mises-Fisher law and its
+    limit, from the closed form, for d = 2, 3 and 10 with random B and V. Slopes for beta from 1000
+    on: {slope_2}, {slope_3} and {slope_10}. The kernel on quadrature nodes of the circle agrees
     with the closed form to {kernel}.""",
-    alt="""Three parallel lines of slope -1 in a double logarithmic plot, higher for larger d, below the
-    grey curve of the proved order.""",
+    alt="""Three parallel lines of slope -1 in a double logarithmic plot, higher for larger d, below
+    the grey curve of the proved order.""",
     draw=draw.orders, betas=BETAS, dimensions=(2, 3, 10), concentration=2.0, seed=4)
 def laplace_dimensions(betas, dimensions, concentration, seed):
     """Sup-distance against beta for a von Mises-Fisher law in several dimensions."""

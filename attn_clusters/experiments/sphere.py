@@ -23,12 +23,12 @@ def laws(axis):
 
 @experiment(
     "wellposed-sphere-laws", statement="wellposed", title="Initial laws",
-    caption="""Densities of the initial laws on the circle, relative to the uniform law, against the angle to their
-    axis. The first four are positive and Lipschitz; the cap has a gap, the last a pole at the equator.
-    Each comes as random tokens and as quadrature nodes; the mean height of {n} random tokens of each
-    is off by at most {worst} standard errors.""",
-    alt="""Six curves over the angle: a level line, a smooth hump, a wave with three crests, a curve with
-    two kinks, a box, and a curve with two poles.""",
+    caption="""Densities of the initial laws on the circle, relative to the uniform law, against the
+    angle to their axis. The first four are positive and Lipschitz; the cap has a gap, the last a
+    pole at the equator. Each comes as random tokens and as quadrature nodes; the mean height of {n}
+    random tokens of each is off by at most {worst} standard errors.""",
+    alt="""Six curves over the angle: a level line, a smooth hump, a wave with three crests, a curve
+    with two kinks, a box, and a curve with two poles.""",
     draw=plots.curves, axis=AXIS, n=20000, seed=1)
 def sphere_laws(axis, n, seed):
     """Densities on the circle; nodes and random tokens held against each other."""
@@ -85,12 +85,13 @@ def field_errors(law, counts, beta, rng=None, draws=40):
 @experiment(
     "wellposed-sphere-quadrature", statement="wellposed",
     title="Quadrature nodes carry the law to high order",
-    caption="""Error of the field X_beta of a von Mises-Fisher law at beta = {beta:g}, against its closed form, for n
-    tokens. Nodes on the circle and on the sphere of R³ reach rounding; in dimension 6
-    quasi-random nodes fall like n to the power {slope_sobol}, random tokens like n to the power
-    {slope_random}.""",
-    alt="""Four curves in a double logarithmic plot. Circle and sphere drop to the level of rounding within few
-    nodes; quasi-random nodes fall with slope about -1, random tokens with slope -1/2.""",
+    caption="""Error of the field X_beta of a von Mises-Fisher law at beta = {beta:g}, against its
+    closed form, for n tokens. Nodes on the circle and on the sphere of R³ reach rounding; in
+    dimension 6 quasi-random nodes fall like n to the power {slope_sobol}, random tokens like n to
+    the power {slope_random}.""",
+    alt="""Four curves in a double logarithmic plot. Circle and sphere drop to the level of rounding
+    within few nodes; quasi-random nodes fall with slope about -1, random tokens with slope
+    -1/2.""",
     draw=draw.orders, beta=5.0, counts=tuple(2**k for k in range(3, 16)), concentration=2.0, seed=2)
 def sphere_quadrature(beta, counts, concentration, seed):
     """Error of the field against the number of nodes, in dimensions 2, 3 and 6."""
@@ -142,11 +143,12 @@ def sampled_moments(law, n, draws, time, B, V, beta, rng):
 @experiment(
     "wellposed-sphere-sampling", statement="wellposed",
     title="The mean-field limit, and random tokens",
-    caption="""Error of the first and second moments of rho_t at t = {time:g}, beta = {beta:g}, for n tokens. Quadrature
-    nodes of a smooth and of a kinked law converge faster than any power; random tokens (root mean
-    square over {draws} draws) are off by n to the power {slope} ± {error}. With {compared} tokens the
-    error of random ones is {ratio} times that of nodes.""",
-    alt="""Two curves that plunge towards the solver's tolerance, and one line of slope -1/2 high above.""",
+    caption="""Error of the first and second moments of rho_t at t = {time:g}, beta = {beta:g}, for
+    n tokens. Quadrature nodes of a smooth and of a kinked law converge faster than any power;
+    random tokens (root mean square over {draws} draws) are off by n to the power {slope} ± {error}.
+    With {compared} tokens the error of random ones is {ratio} times that of nodes.""",
+    alt="""Two curves that plunge towards the solver's tolerance, and one line of slope -1/2 high
+    above.""",
     draw=draw.orders, time=1.0, beta=4.0, draws=32, compared=96,
     counts=(16, 24, 32, 48, 64, 96, 128, 192, 256, 384), seed=3)
 def sphere_sampling(time, beta, draws, compared, counts, seed):
@@ -180,11 +182,11 @@ def sphere_sampling(time, beta, draws, compared, counts, seed):
 
 @experiment(
     "wellposed-sphere-flow", statement="wellposed", title="Weighted tokens on the sphere",
-    caption="""{count} quadrature nodes of a von Mises-Fisher law under equation B1, d = 3, beta = {beta:g}; the
-    area of a dot is its weight. The tokens stay on the sphere to rounding; at t = {last} half
-    of the mass is within {radius} of one point.""",
-    alt="""Three spheres with dots: a grid of dots, heavier on one side; the same drawn together towards
-    two spots; two small clusters.""",
+    caption="""{count} quadrature nodes of a von Mises-Fisher law under equation B1, d = 3, beta =
+    {beta:g}; the area of a dot is its weight. The tokens stay on the sphere to rounding; at t =
+    {last} half of the mass is within {radius} of one point.""",
+    alt="""Three spheres with dots: a grid of dots, heavier on one side; the same drawn together
+    towards two spots; two small clusters.""",
     draw=draw.snapshots_sphere, n=400, beta=10.0, shown=(0.0, 2.0, 5.0), last=5)
 def sphere_flow(n, beta, shown, last):
     """Snapshots of weighted nodes in space."""

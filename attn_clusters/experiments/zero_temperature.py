@@ -118,12 +118,14 @@ def instance_with_multiplicity(d, dim_E, seed, ratio=2.2):
 
 @experiment(
     "zero_temperature-rates", statement="zero_temperature", title="Measured rates and the spectrum",
-    caption="""Rate at which W2 falls, measured (dots) and from the spectrum of V B^T (line): the smaller of the
-    rate of a token near E (dashed) and that of the tokens still to come (dotted). Left and middle: every
-    dim E in dimensions 3 and 10, det B negative. Right: the circle, with a density |h| to the power -s
-    at the equator. Largest relative deviation {deviation} over {cases} cases.""",
-    alt="""Three panels in which dots lie on a line that first rises and then stays level: against the
-    dimension of E for d = 3 and d = 10, and against the exponent of the density on the circle.""",
+    caption="""Rate at which W2 falls, measured (dots) and from the spectrum of V B^T (line): the
+    smaller of the rate of a token near E (dashed) and that of the tokens still to come (dotted).
+    Left and middle: every dim E in dimensions 3 and 10, det B negative. Right: the circle, with a
+    density |h| to the power -s at the equator. Largest relative deviation {deviation} over {cases}
+    cases.""",
+    alt="""Three panels in which dots lie on a line that first rises and then stays level: against
+    the dimension of E for d = 3 and d = 10, and against the exponent of the density on the
+    circle.""",
     draw=draw.rates, dimensions=(3, 10), exponents=(0.0, 0.2, 0.4, 0.6, 0.8), across=8, seed=7)
 def zero_temperature_rates(dimensions, exponents, across, seed):
     """Measured and predicted rates for every dim E, and for densities with a pole."""
@@ -142,9 +144,11 @@ def zero_temperature_rates(dimensions, exponents, across, seed):
         "cases": Measured(len(table), "cases"),
         "typical": Measured(np.median(deviations), "median relative deviation", 2, EXACT),
         "d10_first": Measured(table[dimensions[0] - 1, 2], "measured rate, d = 10, dim E = 1", 4, EXACT),
-        "d10_last": Measured(table[len(table) - len(exponents) - 1, 2], "measured rate, d = 10, dim E = 9", 4, EXACT),
-        "refined": bounded(abs(refined / table[0, 2] - 1), 1e-4, "relative change of the rate for d = 3,"
-                           " dim E = 1 with twice the directions", "directions within the complement"),
+        "d10_last": Measured(table[len(table) - len(exponents) - 1, 2],
+                             "measured rate, d = 10, dim E = 9", 4, EXACT),
+        "refined": bounded(abs(refined / table[0, 2] - 1), 1e-4,
+                           "relative change for d = 3, dim E = 1 with twice the directions",
+                           "directions within the complement"),
     }
     titles = [f"d = {d}" for d in dimensions] + ["d = 2, density with a pole"]
     labels = ["dim E"] * len(dimensions) + ["exponent s"]
@@ -162,12 +166,12 @@ CASES = (
 
 @experiment(
     "zero_temperature-collapse", statement="zero_temperature", title="Exponential convergence",
-    caption="""W2(rho_t, Pi_# rho_0) for the uniform law and four pairs (B, V). Dashed: the rate from the
-    spectrum, {predicted_1}, {predicted_2}, {predicted_3} and {predicted_4}, drawn through the last point;
-    measured {measured_1}, {measured_2}, {measured_3} and {measured_4}. Grey: a proved bound with
-    its constants, whose rate uses |B| alone.""",
-    alt="""Four panels: a falling straight line in a logarithmic plot of the distance against time, parallel
-    to a dashed line, below a grey line.""",
+    caption="""W2(rho_t, Pi_# rho_0) for the uniform law and four pairs (B, V). Dashed: the rate
+    from the spectrum, {predicted_1}, {predicted_2}, {predicted_3} and {predicted_4}, drawn through
+    the last point; measured {measured_1}, {measured_2}, {measured_3} and {measured_4}. Grey: a
+    proved bound with its constants, whose rate uses |B| alone.""",
+    alt="""Four panels: a falling straight line in a logarithmic plot of the distance against time,
+    parallel to a dashed line, below a grey line.""",
     draw=draw.collapse, cases=CASES)
 def zero_temperature_collapse(cases):
     """W2 against time, predicted slopes and a proved bound, for four pairs (B, V)."""
@@ -204,12 +208,12 @@ def proved_bound(tokens, weights, dim_E, exponent):
 
 @experiment(
     "zero_temperature-lyapunov", statement="zero_temperature", title="What falls along the way",
-    caption="""{n} random tokens in space, B far from the identity. Left: mu_1 - <x, V B^T x> for each token (thin)
-    and on average (thick): a Lyapunov function. Right: the tangent of the angle to E relative to its
-    start, for each token, under the proved bound (dashed). The tokens' clocks differ: the
-    slowest falls at {slow}, the fastest at {fast} per unit of time.""",
-    alt="""Two panels of thin falling curves. Left they start between 0 and 2 and end at 0; right they are
-    nearly straight lines in a logarithmic plot, all below a dashed line.""",
+    caption="""{n} random tokens in space, B far from the identity. Left: mu_1 - <x, V B^T x> for
+    each token (thin) and on average (thick): a Lyapunov function. Right: the tangent of the angle
+    to E relative to its start, for each token, under the proved bound (dashed). The tokens' clocks
+    differ: the slowest falls at {slow}, the fastest at {fast} per unit of time.""",
+    alt="""Two panels of thin falling curves. Left they start between 0 and 2 and end at 0; right
+    they are nearly straight lines in a logarithmic plot, all below a dashed line.""",
     draw=draw.lyapunov, B=CASES[3][1], values=(1.0, 0.2, -0.8), n=60, final=30.0, seed=8)
 def zero_temperature_lyapunov(B, values, n, final, seed):
     """Rayleigh quotients and tangents of tokens along the flow."""
@@ -238,12 +242,13 @@ def zero_temperature_lyapunov(B, values, n, final, seed):
 
 @experiment(
     "zero_temperature-limit", statement="zero_temperature", title="The limit law",
-    caption="""{n} tokens of a von Mises-Fisher law on the sphere (dots) and where they end (squares). Left, dim
-    E = 1: two points, the mass {p} of the law at +phi and the rest at -phi ({sample} of these tokens). Right, dim E = 2: a
-    circle. Below: the density on that circle, of the law itself (line) and of {many} tokens (bars).""",
+    caption="""{n} tokens of a von Mises-Fisher law on the sphere (dots) and where they end
+    (squares). Left, dim E = 1: two points, the mass {p} of the law at +phi and the rest at -phi
+    ({sample} of these tokens). Right, dim E = 2: a circle. Below: the density on that circle, of
+    the law itself (line) and of {many} tokens (bars).""",
     alt="""Two spheres with dots, most of them near one side, and lines to two poles on the first
-    and to an equator on the second. A histogram over the angle on the equator follows a smooth curve
-    with one hump.""",
+    and to an equator on the second. A histogram over the angle on the equator follows a smooth
+    curve with one hump.""",
     draw=draw.limit, B=CASES[3][1], n=80, many=20000, concentration=1.5, seed=9)
 def zero_temperature_limit(B, n, many, concentration, seed):
     """Paths to the limit law for dim E = 1 and 2, and its density on the circle."""
