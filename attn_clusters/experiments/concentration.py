@@ -68,22 +68,24 @@ def quadrature_error(betas, amplitude, final, density):
 
 @experiment(
     "concentration-phases", statement="concentration", title="Three phases in one picture",
-    caption="""The worked instance V = diag(1, 2), B = diag(1, 0.15) at inverse temperature {beta},
-    started from the density 1 + {amplitude} sin(angle), carried by {nodes} quadrature nodes. Above:
-    angles of every fourth one. Collapse onto ±e₁, the top eigenvector of VBᵀ; waiting; departure
-    to e₂, the top eigenvector of V. Below: W2 distance to the collapsed law Π#ρ₀, closest at
-    t = {approach} with {closest}, and to the law that has all its mass at e₂. Half of the mass has
-    left at t = {departure}. Vertical lines bound the time in which the distance is below twice its
-    least value.""",
+    caption="""The worked instance V = diag{V}, B = diag{B} at inverse temperature {beta:g},
+    started from the density 1 + {amplitude} sin(angle), carried by {nodes} quadrature nodes.
+    Above: angles of every fourth one. Collapse onto ±e₁, the top eigenvector of VBᵀ; waiting;
+    departure to e₂, the top eigenvector of V. Below: W2 distance to the collapsed law Π#ρ₀,
+    closest at t = {approach} with {closest}, and to the law that has all its mass at e₂. Half
+    of the mass has left at t = {departure}. Vertical lines bound the time in which the distance
+    is below twice its least value.""",
     alt="""Above, token angles against time: spread over the circle at t = 0, they gather at 0 and 180
     degrees by t = 3, stay until t = 5, and turn to 90 degrees by t = 9. Below, a curve that falls
     from about 1 to {closest}, and rises to 1.4; a second that falls late.""",
-    draw=plots.three_phases, beta=100.0, amplitude=0.5, nodes=160, final=12.0)
-def concentration_phases(beta, amplitude, nodes, final):
+    draw=plots.three_phases, V=(1.0, 2.0), B=(1.0, 0.15), beta=100.0, amplitude=0.5, nodes=160,
+    final=12.0)
+def concentration_phases(V, B, beta, amplitude, nodes, final):
     """Angles of the tokens and distances to both limits."""
     times = np.linspace(0.0, final, 241)
-    run = law_run(tilted(np.pi / 2, amplitude), nodes, beta, times)
-    distance, predicted = distance_to_collapsed(run), phases(SCORE, VALUE)
+    V, B = np.diag(V), np.diag(B)
+    run = law_run(tilted(np.pi / 2, amplitude), nodes, beta, times, B, V)
+    distance, predicted = distance_to_collapsed(run), phases(B, V)
     weights = run.flow.weights
     end = np.sqrt(np.sum((run.tokens - np.array([0.0, 1.0])) ** 2, axis=2) @ weights)
     near = times[distance <= 2 * distance.min()]
@@ -305,19 +307,19 @@ def predicted_crossing(angle, amplitude):
 @experiment(
     "concentration-sphere", statement="concentration", title="The same on the sphere in space",
     caption="""Tokens on S² with density 1 + {amplitude} <x, e₂>, {density} quadrature nodes or more for each
-    unit of β. Left: V = diag(1, 2, 0.5), B = diag(1, 0.15, 0.3), so that the collapsed law has two
+    unit of β. Left: V = diag{line[0]}, B = diag{line[1]}, so that the collapsed law has two
     atoms ±e₁; exact distance, least values {least_first} and {least_last} at the first and the last
-    β: power {power}. Right: V = diag(1, 1, 2), B = diag(1, 1, 0.15): E is the plane of e₁ and e₂,
+    β: power {power}. Right: V = diag{plane[0]}, B = diag{plane[1]}: E is the plane of e₁ and e₂,
     the collapsed law lives on a circle, and the curve is the upper bound of the natural coupling,
     whose excess over the exact distance, checked at t = 3 and β = {check:g}, is {excess} of it.""",
     alt="""Two panels of curves on a logarithmic axis that fall together and turn upwards, the later and
     the lower the larger beta.""",
     draw=plots.sphere_distances, betas=(8.0, 16.0, 32.0), amplitude=0.5, density=20, final=7.0,
-    check=5.0)
-def concentration_sphere(betas, amplitude, density, final, check):
+    check=5.0, line=((1.0, 2.0, 0.5), (1.0, 0.15, 0.3)),
+    plane=((1.0, 1.0, 2.0), (1.0, 1.0, 0.15)))
+def concentration_sphere(betas, amplitude, density, final, check, line, plane):
     """Distances on S^2 for a line and for a plane E."""
-    line = (np.diag([1.0, 0.15, 0.3]), np.diag([1.0, 2.0, 0.5]))
-    plane = (np.diag([1.0, 1.0, 0.15]), np.diag([1.0, 1.0, 2.0]))
+    line, plane = ([np.diag(values) for values in pair[::-1]] for pair in (line, plane))
     times = np.linspace(0.0, final, 57)
     law = CosineLaw([0.0, 1.0, 0.0], amplitude)
     # Where E is the plane the clusters leave along e_3, so the law has to be tilted that way.

@@ -81,7 +81,7 @@ def metastability_cluster(beta, amplitude, final, start):
 
 def instance_times(instance, beta, amplitude, density=10):
     """Times of the closest approach and of departure of a diagonal instance on the circle."""
-    V, B = (np.diag(values) for values in INSTANCES[instance])
+    V, B = (np.diag(values) for values in instance)
     predicted = phases(B, V)
     final = predicted.departure_slope * np.log(beta) + 6
     times = np.linspace(0.0, final, 161)
@@ -95,19 +95,20 @@ def instance_times(instance, beta, amplitude, density=10):
     title="Collapse and departure take log β, with slopes from two spectra",
     caption="""Times of closest approach (filled) and of departure (W2 distance 1) against inverse
     temperature for three instances, with lines of the predicted slopes 1/(2c) and 1/(2c) + 1/(2r)
-    through the last point. (V; B) = (1, 2; 1, 0.15): fitted {approach_0} and {departure_0},
-    predicted {approach_0_theory} and {departure_0_theory}; (1, 1.5; 1, 0.4): {approach_1} and
-    {departure_1}, predicted {approach_1_theory} and {departure_1_theory}; (1, 3; 1, 0.1):
+    through the last point. Diagonals of V, B {instances[0]}: fitted {approach_0} and {departure_0},
+    predicted {approach_0_theory} and {departure_0_theory}; {instances[1]}: {approach_1} and
+    {departure_1}, predicted {approach_1_theory} and {departure_1_theory}; {instances[2]}:
     {approach_2} and {departure_2}, predicted {approach_2_theory} and {departure_2_theory}.""",
     alt="""Six families of markers against beta on a logarithmic axis, each along a straight line of
     its own slope.""",
-    draw=plots.times_and_lines, betas=(50.0, 100.0, 200.0, 400.0, 800.0), amplitude=0.5)
-def metastability_times(betas, amplitude):
+    draw=plots.times_and_lines, betas=(50.0, 100.0, 200.0, 400.0, 800.0),
+    amplitude=0.5, instances=INSTANCES)
+def metastability_times(betas, amplitude, instances):
     """Times against log beta for three instances."""
-    grid = {"instance": range(len(INSTANCES)), "beta": betas, "amplitude": [amplitude]}
+    grid = {"instance": instances, "beta": betas, "amplitude": [amplitude]}
     found = np.array(sweep(instance_times, grid, progress=False)).reshape(-1, len(betas), 2)
     logs, numbers, groups, lines, labels = np.log(betas), {}, [], [], []
-    for number, (instance, times) in enumerate(zip(INSTANCES, found, strict=True)):
+    for number, (instance, times) in enumerate(zip(instances, found, strict=True)):
         predicted = phases(*(np.diag(values) for values in instance[::-1]))
         for part, word in enumerate(("approach", "departure")):
             slope = (predicted.approach_slope, predicted.departure_slope)[part]

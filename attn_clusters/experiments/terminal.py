@@ -94,13 +94,13 @@ SPACES = (
     β = {beta:g}: a simple eigenvalue, a double one, a negative one of largest magnitude, and a V
     that is not symmetric. The distances fall exponentially, with rates {rate_0}, {rate_1}, {rate_2}
     and {rate_3}; Oja's flow of V predicts the gap of its spectrum, {gap_0}, {gap_1}, {gap_2}
-    and {gap_3}.""",
+    and {gap_3} (grey for the first three).""",
     alt="""Four curves on a logarithmic axis that stay near 1 for some time and then fall along
     straight lines.""",
     draw=plots.scaled_curves, n=100, beta=50.0, seed=2, final=45.0)
 def terminal_spaces(n, beta, seed, final):
     """Distances to the principal eigenspace for four kinds of spectrum."""
-    times, curves, numbers = np.linspace(0.0, final, 301), [], {}
+    times, curves, guides, numbers = np.linspace(0.0, final, 301), [], [], {}
     tokens = UniformLaw(3).sample(n, seed)
     for k, (name, V, B) in enumerate(SPACES):
         B = score_for(V, np.diag([1.0, 0.3, 0.15])) if B is None else B
@@ -110,14 +110,16 @@ def terminal_spaces(n, beta, seed, final):
         sizes = np.sort(np.abs(np.linalg.eigvals(V)))[::-1]
         gap = sizes[0] - sizes[sizes < sizes[0] - 1e-9][0]
         curves.append(distance)
+        guides.append(distance[late][0] * np.exp(-gap * (times - times[late][0])))
         numbers[f"rate_{k}"] = Measured(-np.polyfit(times[late], np.log(distance[late]), 1)[0],
                                         f"rate of arrival, {name}", 2, "window of the fit")
         numbers[f"gap_{k}"] = Measured(gap, f"gap of the spectrum of V, {name}", 2)
         numbers[f"end_{k}"] = bounded(distance[-1], 1e-6, f"last distance, {name}", "finite time")
     return {"x": times, "values": np.array(curves),
             "labels": np.array([name for name, _, _ in SPACES]), "xlabel": "time t",
-            "ylabel": "largest distance to the eigenspace", "guides": np.empty((0, len(times))),
-            "guide_labels": np.array([], str), "low": 1e-7}, numbers
+            "ylabel": "largest distance to the eigenspace", "guides": np.array(guides[:3]),
+            "guide_labels": np.array([f"gap, {name}" for name, _, _ in SPACES[:3]]),
+            "low": 1e-7}, numbers
 
 
 KINDS = ("V and B commute", "B and VBᵀ positive definite", "any V")
