@@ -4,6 +4,8 @@ from .attention import attention_average, attention_matrix, hardmax_average
 from .experiments import figure, figures
 from .flows import (
     ConsensusFlow,
+    FeedForwardFlow,
+    MultiHeadFlow,
     RescaledFlow,
     SphereFlow,
     TokenFlow,
@@ -23,6 +25,8 @@ __version__ = "0.1.0"
 
 __all__ = [
     "ConsensusFlow",
+    "FeedForwardFlow",
+    "MultiHeadFlow",
     "RescaledFlow",
     "SphereFlow",
     "SweepError",

@@ -494,3 +494,112 @@ class ConsensusFlow:
                              f"points, got shape {values.shape}")
         mean = consensus_point(tokens, values.reshape(tokens.shape[:-1]), self.beta, self.weights)
         return mean[..., None, :] - tokens
+
+
+ACTIVATIONS = {
+    "identity": lambda u: u,
+    "relu": lambda u: np.maximum(u, 0.0),
+    "tanh": np.tanh,
+}
+
+
+@dataclass(frozen=True, eq=False)
+class FeedForwardFlow(_MatrixFlow):
+    """Rescaled tokens with a feed-forward layer after attention (section 12 of the first paper).
+
+    dz_i/dt = W sigma(V sum_j P_ij(t) (z_j - z_i)), sigma componentwise, with P evaluated at the
+    unrescaled tokens e^{tV} z. The identity for sigma and W = I give `RescaledFlow`.
+
+    Parameters
+    ----------
+    Q, K : arrays, shape (k, d)
+        Query and key matrices; only B = Q^T K enters.
+    V, W : arrays, shape (d, d)
+        Value matrix, and the weights behind the activation.
+    activation : str or callable
+        sigma: "relu", "tanh", "identity", or a function of arrays, taken componentwise.
+
+    Raises
+    ------
+    ValueError
+        If shapes disagree, numbers are not finite, or there is no such activation.
+    """
+
+    W: np.ndarray
+    activation: str | Callable = "relu"
+
+    def __post_init__(self):
+        super().__post_init__()
+        W = _checks.matrix("W", self.W, square=True, columns=self.dimension)
+        object.__setattr__(self, "W", _checks.frozen(W))
+        if not callable(self.activation):
+            _checks.choice("activation", self.activation, tuple(ACTIVATIONS))
+
+    def __call__(self, t, tokens):
+        """Time derivative of the rescaled tokens, same shape."""
+        tokens = _checks.tokens(tokens, dimension=self.dimension)
+        unscaled = self.propagate(t, tokens)
+        average = softmax_average(unscaled @ self.B, unscaled, tokens)
+        return self.drive((average - tokens) @ self.V.T)
+
+    def drive(self, u):
+        """W sigma(u) for vectors u of shape (..., d)."""
+        return ACTIVATIONS.get(self.activation, self.activation)(u) @ self.W.T
+
+
+@dataclass(frozen=True, eq=False)
+class MultiHeadFlow:
+    """Self-attention with several heads (section 12 of the first paper).
+
+    dx_i/dt = sum_h sum_j P^h_ij V_h x_j, with P^h the attention matrix of head h. Its layers are
+    x_i^{k+1} = x_i^k + step sum_h sum_j P^h_ij V_h x_j^k; one head gives `TokenFlow`.
+
+    Parameters
+    ----------
+    Qs, Ks : arrays, shape (heads, k, d)
+        Query and key matrices; only B_h = Q_h^T K_h enters.
+    Vs : array, shape (heads, d, d)
+        Value matrices, with the projection behind each head multiplied in.
+
+    Raises
+    ------
+    ValueError
+        If shapes disagree or numbers are not finite.
+    """
+
+    Qs: np.ndarray
+    Ks: np.ndarray
+    Vs: np.ndarray
+
+    def __post_init__(self):
+        Qs, Ks, Vs = (_checks.array(name, value, ndim=3) for name, value in
+                      (("Qs", self.Qs), ("Ks", self.Ks), ("Vs", self.Vs)))
+        heads, _, d = Qs.shape
+        if 0 in Qs.shape or Ks.shape != Qs.shape:
+            raise ValueError(f"Ks: expected the shape of Qs, (heads, k, d) with no 0 among them, "
+                             f"got {Ks.shape} beside {Qs.shape}")
+        if Vs.shape != (heads, d, d):
+            raise ValueError(f"Vs: expected shape {(heads, d, d)}, got {Vs.shape}")
+        for name, value in (("Qs", Qs), ("Ks", Ks), ("Vs", Vs), ("Bs", np.matmul(Qs.mT, Ks)),
+                            ("total", Vs.sum(axis=0))):
+            object.__setattr__(self, name, _checks.frozen(value))
+        object.__setattr__(self, "_propagator", propagator(self.total))
+
+    @property
+    def dimension(self):
+        """Dimension d of the tokens."""
+        return self.Vs.shape[-1]
+
+    def __call__(self, t, tokens):
+        """Time derivative of the tokens, same shape. It does not depend on t."""
+        tokens = _checks.tokens(tokens, dimension=self.dimension)
+        return sum(softmax_average(tokens @ B, tokens, tokens) @ V.T
+                   for B, V in zip(self.Bs, self.Vs, strict=True))
+
+    def rescale(self, t, tokens):
+        """z_i = e^{-t sum_h V_h} x_i."""
+        return tokens @ self._propagator(-t).T
+
+    def layer(self, step):
+        """One layer of the discrete-time transformer, as a function (k, tokens) -> tokens."""
+        return lambda k, tokens: tokens + step * self(k * step, tokens)

@@ -223,7 +223,7 @@ def largest_fisher_error(axis, concentration, beta, B, V, starts):
     limit, from the closed form, for d = 2, 3 and 10 with random B and V. Slopes for beta from 1000
     on: {slope_2}, {slope_3} and {slope_10}. The kernel on quadrature nodes of the circle agrees
     with the closed form to {kernel}.""",
-    alt="""Three parallel lines of slope -1 in a double logarithmic plot, higher for larger d, below
+    alt="""Three parallel lines of slope -1 in a double logarithmic plot, highest for d = 10, below
     the grey curve of the proved order.""",
     draw=draw.orders, betas=BETAS, dimensions=(2, 3, 10), concentration=2.0, seed=4)
 def laplace_dimensions(betas, dimensions, concentration, seed):

@@ -4,14 +4,15 @@ from types import MappingProxyType
 
 from .. import _checks
 from ..attention import query_key
-from . import clusters, low_temperature, mean_field
+from . import beyond, clusters, low_temperature, mean_field
 from .core import Classification, Hypothesis, Measurement, Report, Statement
 
 __all__ = ["Classification", "Hypothesis", "Measurement", "Report", "Statement", "classify",
            "statements"]
 
-statements = MappingProxyType({item.key: item for item in (
-    *clusters.STATEMENTS, *mean_field.STATEMENTS, *low_temperature.STATEMENTS)})
+statements = MappingProxyType({item.key: item for item in
+                               (*clusters.STATEMENTS, *beyond.STATEMENTS,
+                                *mean_field.STATEMENTS, *low_temperature.STATEMENTS)})
 
 
 def classify(Q, K, V):

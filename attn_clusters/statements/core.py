@@ -79,12 +79,15 @@ class Measurement:
         Invariants that the statement claims along the run.
     scale : float
         The size against which a relative tolerance is taken.
+    algebraic : bool
+        Whether distances are expected to fall like a power of t rather than exponentially.
     """
 
     limit: Any
     distances: np.ndarray
     checks: tuple[Hypothesis, ...] = ()
     scale: float = 1.0
+    algebraic: bool = False
 
 
 @dataclass(frozen=True)
@@ -103,11 +106,14 @@ class Report:
     tolerance : float
         The largest distance that counts as having arrived.
     rate : float or None
-        Rate r of the fit exp(-r t) to the largest distance over the second half of the run; None
-        where too few times or only rounding is left. A distance above the tolerance with a positive
-        rate speaks of a run that is too short rather than of a statement that fails.
+        Rate r of the fit exp(-r t), or t^(-r) if `algebraic`, to the largest distance over the
+        second half of the run; None where too few times or only rounding is left. A distance above
+        the tolerance with a positive rate speaks of a run that is too short rather than of a
+        statement that fails.
     hypotheses, checks : tuple of Hypothesis
         Conditions on the matrices, and invariants measured along the run.
+    algebraic : bool
+        Which of the two laws `rate` belongs to.
     """
 
     statement: str
@@ -117,6 +123,7 @@ class Report:
     rate: float | None
     hypotheses: tuple[Hypothesis, ...]
     checks: tuple[Hypothesis, ...]
+    algebraic: bool = False
 
     @property
     def applies(self):
@@ -136,12 +143,13 @@ class Report:
 
     def _rows(self):
         largest = self.distances.max()
+        law = "t^(-{:.2f})" if self.algebraic else "exp(-{:.2f} t)"
         if self.rate is None:
             rate = "no rate left to measure"
         elif self.rate < 0.005:
             rate = "does not fall any more"
         else:
-            rate = f"falls like exp(-{self.rate:.2f} t)"
+            rate = "falls like " + law.format(self.rate)
         shown = (number(largest, 2) if largest > self.tolerance * SHOWN
                  else f"below {self.tolerance * SHOWN:.0e}")
         arrival = ("largest distance to the limit", shown, number(self.tolerance, 2), rate,
@@ -221,9 +229,11 @@ class Statement:
             raise ValueError(f"run: expected tokens of shape (T, n, d), got {run.tokens.shape}")
         hypotheses = tuple(self.conditions(*matrices(run.flow)))
         measured = self._measured(run, tolerance, all(item.holds for item in hypotheses))
-        rate = decay_rate(run.times, measured.distances.max(axis=1), 1e-12 * measured.scale)
+        rate = decay_rate(run.times, measured.distances.max(axis=1), 1e-12 * measured.scale,
+                          measured.algebraic)
         return Report(self.key, measured.limit, measured.distances[-1],
-                      tolerance * measured.scale, rate, hypotheses, tuple(measured.checks))
+                      tolerance * measured.scale, rate, hypotheses, tuple(measured.checks),
+                      measured.algebraic)
 
     def _measured(self, run, tolerance, applies):
         try:
@@ -240,7 +250,9 @@ class Statement:
 
 
 def matrices(flow):
-    """Q, K, V of a flow; a sphere flow, which has only B, gives Q = I and K = B."""
+    """Q, K, V of a flow, stacked if it has several heads; a sphere flow gives Q = I and K = B."""
+    if hasattr(flow, "Vs"):
+        return flow.Qs, flow.Ks, flow.Vs
     if not hasattr(flow, "V") or not (hasattr(flow, "B") or hasattr(flow, "Q")):
         raise ValueError("run: the flow has no matrices Q, K, V, which the hypotheses are about")
     if hasattr(flow, "Q"):
@@ -248,15 +260,16 @@ def matrices(flow):
     return np.eye(len(flow.V)), flow.B, flow.V
 
 
-def decay_rate(times, distances, floor):
+def decay_rate(times, distances, floor, algebraic=False):
     """Rate r of the least-squares fit of exp(-r t) over the second half of the times.
 
-    None if fewer than three distances there lie above `floor`.
+    With `algebraic` the fit is t^(-r). None if fewer than three distances there lie above `floor`.
     """
     late = (times >= (times[0] + times[-1]) / 2) & (distances > floor) & np.isfinite(distances)
     if np.count_nonzero(late) < 3:
         return None
-    return float(-np.polyfit(times[late], np.log(distances[late]), 1)[0])
+    clock = np.log(times[late]) if algebraic else times[late]
+    return float(-np.polyfit(clock, np.log(distances[late]), 1)[0])
 
 
 class Classification:
