@@ -70,12 +70,30 @@ class Hull:
         points = _checks.tokens(_checks.array("points", points, ndim=2), "points",
                                 self.points.shape[1])
         shifted = points - self.centre
-        inner = shifted @ self.axes.T
-        off = np.linalg.norm(shifted - inner @ self.axes, axis=1)
+        off = np.linalg.norm(shifted - shifted @ self.axes.T @ self.axes, axis=1)
+        return np.hypot(np.maximum(self._beyond(points), 0.0), off)
+
+    def _beyond(self, points):
+        """Signed distance beyond the nearest facet's plane, within the hull's subspace."""
         if self.rank == 0:
-            return off
-        beyond = (inner @ self._facets[:, :-1].T + self._facets[:, -1]).max(axis=1)
-        return np.hypot(np.maximum(beyond, 0.0), off)
+            return np.zeros(len(points))
+        inner = (points - self.centre) @ self.axes.T
+        return (inner @ self._facets[:, :-1].T + self._facets[:, -1]).max(axis=1)
+
+    def boundary_distance(self, points):
+        """Euclidean distance of points, inside or outside, to the hull's boundary, shape (m,).
+
+        The boundary is that of a subset of R^d: a flat hull (rank below d) is its own boundary. The
+        nearest point is the foot of a perpendicular within some face, so that all faces are tried.
+        """
+        points = _checks.tokens(_checks.array("points", points, ndim=2), "points",
+                                self.points.shape[1])
+        nearest = np.full(len(points), np.inf)
+        for face in self.faces:
+            np.minimum(nearest, _distance_if_within(points, self.points[list(face)]), out=nearest)
+        if self.rank == self.points.shape[1]:
+            return nearest
+        return np.minimum(nearest, np.where(self._beyond(points) <= 0, self.excess(points), np.inf))
 
     @cached_property
     def faces(self):
@@ -84,6 +102,16 @@ class Hull:
                  for size in range(1, self.rank + 1)
                  for part in combinations(sorted(simplex), size)}
         return sorted(found or {(int(self.vertices[0]),)}, key=lambda part: (len(part), part))
+
+
+def _distance_if_within(points, corners):
+    """Distance to a simplex where the perpendicular's foot lies within it, else infinity."""
+    base, edges = corners[0], corners[1:] - corners[0]
+    shifted = points - base
+    inner = shifted @ np.linalg.pinv(edges) if len(edges) else np.zeros((len(points), 0))
+    # Feet on an edge of the simplex may round to either side of it; faces overlap by this much.
+    within = (inner >= -1e-12).all(axis=1) & (inner.sum(axis=1) <= 1 + 1e-12)
+    return np.where(within, np.linalg.norm(shifted - inner @ edges, axis=1), np.inf)
 
 
 def merge(points, distance):

@@ -273,3 +273,59 @@ def _eigenspaces(M, B, tolerance=1e-9):
     groups = np.split(np.arange(len(values)), np.flatnonzero(first)[1:])
     clocks = [np.linalg.norm(B.T @ vectors[:, group], 2) for group in groups]
     return values[first], np.array([float(len(group)) for group in groups]), np.array(clocks)
+
+
+def left_invariant(V, chosen):
+    """Functionals that V maps among themselves: rows N and a matrix M with N V = M N.
+
+    Then N e^{-tV} x = e^{-tM} N x: these coordinates of the rescaled tokens do not feel the
+    eigenvalues that were not chosen, however fast e^{-tV} grows along those.
+
+    Parameters
+    ----------
+    V : array, shape (d, d)
+    chosen : callable (real part, imaginary part) -> bool
+        Which eigenvalues to take; conjugate ones together.
+
+    Returns
+    -------
+    N : array, shape (k, d)
+        Orthonormal rows; they span the left eigenvectors of the k chosen eigenvalues and are normal
+        to the invariant subspace of the others.
+    M : array, shape (k, k)
+        V seen in these coordinates.
+
+    Raises
+    ------
+    ValueError
+        If V is not a square real matrix.
+    """
+    V = _checks.matrix("V", V, square=True)
+    triangle, vectors, count = scipy.linalg.schur(V.T, output="real", sort=chosen)
+    return vectors[:, :count].T, triangle[:count, :count].T
+
+
+def real_eigenbasis(V):
+    """Real basis in which V falls into blocks, one for each real eigenvalue or complex pair.
+
+    Returns
+    -------
+    basis : array, shape (d, d)
+        Columns: eigenvectors, or real and imaginary part for a pair; largest real part first.
+    blocks : array, shape (d, d)
+        basis^-1 V basis: real eigenvalues on the diagonal, [[a, b], [-b, a]] for a pair a + ib.
+
+    Raises
+    ------
+    ValueError
+        If V is not a square real matrix, or so close to a defective one (condition number of the
+        eigenvectors above 1e12) that it has no eigenbasis.
+    """
+    V = _checks.matrix("V", V, square=True)
+    values, vectors = np.linalg.eig(V)
+    order = np.lexsort((-values.imag, np.abs(values.imag), -values.real))
+    if np.linalg.cond(vectors) > 1e12:
+        raise ValueError("V: expected a matrix with an eigenbasis, got eigenvectors of condition "
+                         f"number {np.linalg.cond(vectors):.2g}")
+    blocks, basis = scipy.linalg.cdf2rdf(values[order], vectors[:, order])
+    return basis, blocks

@@ -27,8 +27,9 @@ from .._tables import Html, html_table, number, text_table
 from ..animation import animated_png
 from ..statements import statements
 
-CHAPTERS = ("tokens", "polytope", "collapse", "stability", "beyond", "sphere", "laplace",
-            "zero_temperature", "cbo")
+CHAPTERS = ("tokens", "polytope", "boolean", "hyperplanes", "mixed", "collapse", "stability",
+            "beyond", "sphere", "laplace", "zero_temperature", "concentration", "metastability",
+            "terminal", "cbo")
 REFERENCE = Path(__file__).parent / "reference"
 NUMBER_HEADER = ("quantity", "this run", "reference", "agree to")
 

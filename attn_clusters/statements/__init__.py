@@ -4,15 +4,14 @@ from types import MappingProxyType
 
 from .. import _checks
 from ..attention import query_key
-from . import beyond, clusters, mean_field
+from . import beyond, clusters, hyperplanes, low_temperature, mean_field
 from .core import Classification, Hypothesis, Measurement, Report, Statement
 
 __all__ = ["Classification", "Hypothesis", "Measurement", "Report", "Statement", "classify",
            "statements"]
 
-statements = MappingProxyType({item.key: item for item in
-                               (*clusters.STATEMENTS, *beyond.STATEMENTS,
-                                *mean_field.STATEMENTS)})
+MODULES = (clusters, hyperplanes, beyond, mean_field, low_temperature)
+statements = MappingProxyType({item.key: item for module in MODULES for item in module.STATEMENTS})
 
 
 def classify(Q, K, V):
