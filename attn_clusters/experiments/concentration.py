@@ -17,7 +17,8 @@ from ..phases import (
 )
 from ..simulate import simulate
 from ..sweep import sweep
-from .core import Measured, bounded, experiment
+from .core import experiment
+from .numbers import Measured, bounded
 
 VALUE, SCORE = ((1.0, 0.0), (0.0, 2.0)), ((1.0, 0.0), (0.0, 0.15))
 BETAS = (10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1000.0, 2000.0)

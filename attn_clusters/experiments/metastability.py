@@ -19,7 +19,8 @@ from .concentration import (
     tilted,
     vertex,
 )
-from .core import Measured, bounded, experiment
+from .core import experiment
+from .numbers import Measured, bounded
 
 # Diagonals of V and B: the worked instance, a slow one, one whose clusters leave quickly.
 INSTANCES = (((1.0, 2.0), (1.0, 0.15)), ((1.0, 1.5), (1.0, 0.4)), ((1.0, 3.0), (1.0, 0.1)))

@@ -14,7 +14,8 @@ from ..spectrum import smallest_eigenvalue
 from ..statements import statements
 from ..sweep import sweep
 from .concentration import SOLVER, law_run, tilted
-from .core import Measured, bounded, experiment
+from .core import experiment
+from .numbers import Measured, bounded
 
 # Name, V, B, angle and degree of the initial law.
 CASES = (
