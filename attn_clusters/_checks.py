@@ -25,7 +25,7 @@ def array(name, value, ndim=None, finite=True):
         wanted = " or ".join(str(number) for number in allowed)
         raise ValueError(f"{name}: expected {wanted} axes, got shape {given.shape}")
     result = given.astype(np.float64)
-    if finite and not np.isfinite(result).all():
+    if finite and not np.logical_and.reduce(np.isfinite(result), axis=None):
         raise ValueError(f"{name}: expected finite numbers, got "
                          f"{np.count_nonzero(~np.isfinite(result))} that are infinite or NaN")
     return result

@@ -151,7 +151,8 @@ def evaluate(flow, t, tokens):
     change = np.asarray(change) if xp is np else change
     if change.shape != tokens.shape:
         raise ValueError(f"flow: expected an array of shape {tokens.shape}, got {change.shape}")
-    if not xp.all(xp.isfinite(change)):
+    finite = xp.isfinite(change)
+    if not (finite.all() if xp is np else xp.all(finite)):
         raise ValueError(f"flow: returned numbers that are infinite or NaN at t = {t:g}")
     return change
 

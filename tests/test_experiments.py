@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 import attn_clusters as ac
 from attn_clusters import experiments
 from attn_clusters.experiments import core
-from attn_clusters.experiments.core import Measured, bounded
+from attn_clusters.experiments.numbers import Measured, bounded
 
 NAMES = ac.figures()
 

@@ -10,7 +10,8 @@ from ..simulate import simulate
 from ..statements import statements
 from ..statements.beyond import cluster_labels, feedforward_drive, log_split
 from ..statements.clusters import hull_growth
-from .core import Measured, bounded, experiment
+from .core import experiment
+from .numbers import Measured, bounded
 from .polytope import uniform_tokens
 
 IDENTITY = np.eye(2)
@@ -48,14 +49,14 @@ def pair_limit(e, middle, rtol, atol):
     caption="""Q = K = V = I, tokens (1, e) and (1, -e). Left: the rescaled tokens end at (1, c) and
     (1, -c), with c(e) > 0 for every e, though tiny for small e: at e = {smallest}, c = {c_smallest}.
     Right: relative error of two simulations. With the tokens' common part left out, which P does not
-    see, it is {error_apart} for e from 0.2 on. With scores as they stand, float64 loses the
+    see, it is {error_apart} for e from {resolved} on. With scores as they stand, float64 loses the
     difference of two numbers of size exp(2t), and at e = {smallest} sees one cluster where there
     are two.""",
     alt="""Left: c against e on a logarithmic axis, from 1e-9 to 1, points on a curve. Right: errors;
     circles below the dotted line at 1e-10 except for the smallest e, squares that rise to 1 as e falls
     below 0.2.""",
-    draw=plots_beyond.two_tokens, smallest=0.16, largest=1.2, points=20)
-def two_tokens_limit(smallest, largest, points):
+    draw=plots_beyond.two_tokens, smallest=0.16, resolved=0.2, largest=1.2, points=20)
+def two_tokens_limit(smallest, resolved, largest, points):
     """The closed form against the full flow, with and without the tokens' common part."""
     e = np.geomspace(smallest, largest, points)
     exact = np.exp([log_split(value) for value in e])
@@ -68,8 +69,8 @@ def two_tokens_limit(smallest, largest, points):
     numbers = {
         "c_smallest": Measured(exact[0], f"c at e = {smallest:g}", 8, "closed form, by quadrature"),
         "c_half": Measured(np.exp(log_split(0.5)), "c at e = 0.5", 10, "closed form"),
-        "error_apart": bounded(errors[1][e >= 0.2].max(), 1e-10, "relative error, common part left "
-                               "out, e at least 0.2", SOLVER),
+        "error_apart": bounded(errors[1][e >= resolved].max(), 1e-10, "relative error, common "
+                               f"part left out, e at least {resolved:g}", SOLVER),
         "error_wide": bounded(errors[0][e >= 0.4].max(), 1e-10, "relative error, scores as they "
                               "stand, e at least 0.4", SOLVER),
         "lost": Measured(bool(errors[0][0] > 0.5), "scores as they stand lose c at the smallest e"),

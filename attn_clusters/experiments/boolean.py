@@ -12,7 +12,8 @@ from ..line import boolean_limit, settled_sides
 from ..simulate import simulate
 from ..statements import statements
 from ..sweep import sweep
-from .core import Measured, bounded, experiment
+from .core import experiment
+from .numbers import Measured, bounded
 from .polytope import SymmetricFlow, uniform_tokens
 
 ONE = np.eye(1)

@@ -7,7 +7,8 @@ from .. import plots_sphere as draw
 from ..flows import ConsensusFlow, RescaledFlow, consensus_point
 from ..geometry import merge
 from ..simulate import simulate
-from .core import Measured, bounded, experiment
+from .core import experiment
+from .numbers import Measured, bounded
 
 POWERS = (1, 2, 4)
 MINIMISER = (0.3, -0.2)

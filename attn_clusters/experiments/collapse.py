@@ -11,7 +11,8 @@ from ..flows import TokenFlow
 from ..simulate import simulate
 from ..statements import statements
 from ..statements.beyond import log_energy, outward_radius
-from .core import Measured, bounded, experiment
+from .core import experiment
+from .numbers import Measured, bounded
 from .polytope import uniform_tokens
 
 SOLVER = "errors of the solver, run at relative tolerance 1e-10"

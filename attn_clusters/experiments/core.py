@@ -1,123 +1,34 @@
 """The registry: every figure of the book is one seeded, captioned, checked experiment.
 
 An experiment is a function that takes its parameters by keyword and returns the arrays that are
-drawn and the numbers that sum them up. Each number says how many of its digits every machine must
-reproduce, and why; those digits are what the book prints and what the reference files hold.
+drawn and the numbers that sum them up.
 """
 
-import hashlib
 import importlib
 import json
-import platform
-import subprocess
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cached_property
-from importlib import metadata
+from html import escape
 from io import BytesIO
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from PIL import Image
 
-from .._tables import Html, html_table, number, text_table
+from .._tables import html_table, text_table
 from ..animation import animated_png
 from ..statements import statements
+from .numbers import Bounded, reference_text
+from .provenance import commit, data_hash, peak_memory, plain, versions
 
 CHAPTERS = ("tokens", "polytope", "boolean", "hyperplanes", "mixed", "collapse", "stability",
             "beyond", "highdim", "trained", "your_weights", "sphere", "laplace",
-            "zero_temperature", "cbo")
+            "zero_temperature", "concentration", "metastability", "terminal", "cbo")
 REFERENCE = Path(__file__).parent / "reference"
 NUMBER_HEADER = ("quantity", "this run", "reference", "agree to")
-
-
-@dataclass(frozen=True)
-class Measured:
-    """A summary number, reproducible to so many significant digits on every machine.
-
-    Attributes
-    ----------
-    value : float, int or bool
-    meaning : str
-        What it is, for the table beside the figure.
-    digits : int
-        Significant digits that are printed, stored and compared. Whole numbers and truth values
-        are compared exactly.
-    why : str
-        What limits the digits.
-    """
-
-    value: Any
-    meaning: str
-    digits: int = 4
-    why: str = "solver tolerance 1e-9 leaves more digits than these"
-
-    def __post_init__(self):
-        if isinstance(self.value, np.generic):
-            object.__setattr__(self, "value", self.value.item())
-        if not np.isfinite(self.value):
-            raise ValueError(f"value: expected a finite number for {self.meaning!r}, "
-                             f"got {self.value}")
-
-    @property
-    def text(self):
-        """The number as printed."""
-        return _digits(self.value, self.digits)
-
-    @property
-    def stored(self):
-        """The number as stored among the references."""
-        exact = isinstance(self.value, (bool, int))
-        return self.value if exact else float(f"{self.value:.{self.digits - 1}e}")
-
-    @property
-    def asked(self):
-        """How closely this run must agree with the reference, in words."""
-        return "exactly" if isinstance(self.value, (bool, int)) else f"{self.digits} digits"
-
-    def agrees(self, reference):
-        """Whether this run's number and a stored one agree.
-
-        A stored number is off by up to half a unit in its last digit; a twentieth of a unit more
-        allows for rounding of another machine near a tie, and no digit can be changed unnoticed.
-        """
-        if isinstance(self.value, (bool, int)) or isinstance(reference, bool):
-            return type(reference) is type(self.value) and self.value == reference
-        if self.value == 0 or reference == 0:
-            return self.value == reference
-        unit = 10.0 ** (np.floor(np.log10(abs(reference))) - self.digits + 1)
-        return bool(abs(self.value - reference) <= 0.55 * unit)
-
-
-@dataclass(frozen=True)
-class Bounded(Measured):
-    """A number that is only rounding or solver error: what counts is that it stays below `limit`."""
-
-    limit: float = 0.0
-
-    @property
-    def text(self):
-        return f"at most {self.limit:.0e}" if self.value <= self.limit else f"{self.value:.1e}"
-
-    @property
-    def stored(self):
-        return {"at most": self.limit}
-
-    @property
-    def asked(self):
-        return "the bound"
-
-    def agrees(self, reference):
-        """Whether the stored bound is the one in force and this run stays below it."""
-        return reference == self.stored and self.value <= self.limit
-
-
-def bounded(value, limit, meaning, why):
-    """A number that must stay at or below `limit`."""
-    return Bounded(float(value), meaning, 1, why, float(f"{limit:.1e}"))
 
 
 @dataclass(frozen=True)
@@ -352,8 +263,8 @@ class FigureResult:
             "caption": self.caption,
             "alt": self.alt,
             "source": f"{self.experiment.source_file}::{self.experiment.compute.__name__}",
-            "parameters": _plain(self.parameters),
-            "seed": _plain(self.parameters.get("seed")),
+            "parameters": plain(self.parameters),
+            "seed": plain(self.parameters.get("seed")),
             "numbers": {key: item.value for key, item in self.numbers.items()},
             "references": self.experiment.references() if self.comparable else None,
             "differences": self.differences() if self.comparable else None,
@@ -366,7 +277,7 @@ class FigureResult:
 
     def _rows(self):
         stored = self.experiment.references() if self.comparable else {}
-        return [(item.meaning, item.text, _reference_text(stored.get(key), item), item.asked)
+        return [(item.meaning, item.text, reference_text(stored.get(key), item), item.asked)
                 for key, item in self.numbers.items()]
 
     def __repr__(self):
@@ -393,12 +304,12 @@ class FigureResult:
                 f"<code>{self.experiment.source_file}</code></a>")
         command = f"<code>attn-clusters figure {self.name}</code>"
         table = html_table(NUMBER_HEADER, self._rows())
-        reasons = "".join(f"<li>{_escape(item.meaning)}: {_escape(item.why)}</li>"
+        reasons = "".join(f"<li>{escape(item.meaning)}: {escape(item.why)}</li>"
                           for item in self.numbers.values() if not isinstance(item.value, int))
         limits = (f"<details><summary>What limits the digits</summary><ul>{reasons}</ul></details>"
                   if reasons else "")
         return (f'<div class="companion-figure" id="{self.name}"><p class="companion-caption">'
-                f"<strong>{self.experiment.title}.</strong> {_escape(self.caption)}</p>{table}{limits}"
+                f"<strong>{self.experiment.title}.</strong> {escape(self.caption)}</p>{table}{limits}"
                 f'<p class="companion-source">Code: {link}. Reproduce: {command}.</p></div>')
 
 
@@ -429,87 +340,5 @@ class Sentence(str):
         return str(self)
 
 
-def _escape(text):
-    from html import escape
-
-    return text if isinstance(text, Html) else escape(text)
-
-
 def _repr(item):
     return item.text if isinstance(item, Bounded) else repr(item.value)
-
-
-def _digits(value, digits):
-    """The number with exactly so many significant digits, trailing zeros kept."""
-    if isinstance(value, (bool, int)) or value == 0:
-        return number(value)
-    return f"{value:#.{digits}g}".rstrip(".")
-
-
-def _reference_text(stored, item):
-    if stored is None:
-        return "none stored"
-    if isinstance(stored, dict):
-        return f"at most {stored['at most']:.0e}"
-    return _digits(stored, item.digits)
-
-
-def _plain(value):
-    """Parameters as JSON can hold them."""
-    if isinstance(value, dict):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, (tuple, list)):
-        return [_plain(item) for item in value]
-    if isinstance(value, (np.ndarray, np.generic)):
-        return value.tolist()
-    return value if isinstance(value, (str, int, float, bool, type(None))) else repr(value)
-
-
-def data_hash(arrays):
-    """SHA-256 over names, types, shapes and bytes of arrays; exact, hence machine-dependent."""
-    digest = hashlib.sha256()
-    for key in sorted(arrays):
-        value = np.ascontiguousarray(arrays[key])
-        digest.update(f"{key} {value.dtype.str} {value.shape}".encode())
-        digest.update(value.tobytes())
-    return digest.hexdigest()
-
-
-def versions():
-    """Versions of Python and of the packages that compute and draw."""
-    packages = ("attn-clusters", "numpy", "scipy", "matplotlib")
-    found = {name: _version(name) for name in packages}
-    return {"python": platform.python_version(), "platform": platform.platform()} | found
-
-
-def _version(package):
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return None
-
-
-def commit():
-    """Commit of the source tree, with "+changes" if it was edited; None outside a checkout."""
-    def git(*words):
-        done = subprocess.run(["git", "-C", str(Path(__file__).parent), *words],
-                              capture_output=True, text=True)
-        return done.stdout.strip() if done.returncode == 0 else None
-
-    try:
-        found = git("rev-parse", "HEAD")
-        edited = git("status", "--porcelain", "--", str(Path(__file__).parents[1]))
-    except OSError:
-        return None
-    return found and found + ("+changes" if edited else "")
-
-
-def peak_memory():
-    """Peak resident memory of this process so far in megabytes; None where it is not known."""
-    try:
-        import resource
-    except ImportError:
-        return None
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return round(peak / (2**20 if platform.system() == "Darwin" else 2**10), 1)
-

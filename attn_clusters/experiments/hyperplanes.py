@@ -18,7 +18,8 @@ from ..statements.hyperplanes import (
     unrescaled_tokens,
 )
 from ..sweep import sweep
-from .core import Measured, bounded, experiment
+from .core import experiment
+from .numbers import Measured, bounded
 from .polytope import uniform_tokens
 
 # The value matrices published with the paper's figures.
@@ -399,9 +400,10 @@ def codimension_draw(seed, ensemble, d, n, longest, rtol):
     "codimension-draws", statement="codimension", title="Random value matrices",
     caption="""Outcome of {total} runs, each with another random V ({d} by {d}, distinct eigenvalues,
     Q = K = I) and {n} random tokens, followed up to Re λ₁ t = {longest}. By then tokens have come
-    near at most three subspaces in {near} draws; in {slow} more each follows one of at most three leaders, but
-    slowly. In the remaining {exceptions} two candidates for leader still share the attention. Not more
-    than three are needed in {sufficient} draws, a share of at least {at_least} (95 % interval).""",
+    near at most three subspaces in {near} draws; in {slow} more each follows one of at most three
+    leaders, but slowly. In the remaining {exceptions} two candidates for leader still share the
+    attention. Not more than three are needed in {sufficient} draws, a share of at least {at_least}
+    (95 % interval).""",
     alt="""Horizontal bars of counts for four outcomes and three kinds of matrices: nearly all draws
     are near at most three subspaces, or slow on the way to two leaders.""",
     draw=plots_planes.fates, d=3, n=12, draws=(140, 60, 3), longest=10.0, seed=9)

@@ -13,7 +13,8 @@ from scipy import optimize, special, stats
 from .. import plots_sphere as draw
 from ..flows import attention_field, zero_temperature_field
 from ..measures import CapLaw, CosineLaw, EquatorLaw, KinkedLaw, VonMisesFisherLaw
-from .core import Measured, bounded, experiment
+from .core import experiment
+from .numbers import Measured, bounded
 
 B = ((1.2, 0.4), (-0.3, 0.7))
 V = ((1.0, 0.5), (-0.8, 0.6))

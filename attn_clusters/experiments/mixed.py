@@ -8,8 +8,9 @@ from .. import plots_planes
 from ..geometry import Hull, distance_to_points, limit_set, merge
 from ..statements import statements
 from ..statements.hyperplanes import coordinates_in_F
-from .core import Measured, bounded, experiment
+from .core import experiment
 from .hyperplanes import SWITCH, run_with
+from .numbers import Measured, bounded
 from .polytope import uniform_tokens
 
 
@@ -79,8 +80,8 @@ def mixed_space(n, seed, last, shown, final):
     "mixed-distances", statement="mixed", title="Distances to the walls",
     caption="""Largest distance of a token to (boundary of K* or 0) × G against time, for V =
     diag(1, 1, λ) with three values of λ; K* is the hull in F at t = {final}. All fall like exp(-t) in
-    the end. For λ = {values[2]} one token stands still outside K* until t = {leaves_at}: its third coordinate,
-    growing nearly as fast as the others, makes it its own leader for so long.""",
+    the end. For λ = {values[2]} one token stands still outside K* until t = {leaves_at}: its third
+    coordinate, growing nearly as fast as the others, makes it its own leader for so long.""",
     alt="""Three curves on a logarithmic axis. Two fall along straight lines from t = 1 on; the third
     stays level at about 0.8 until t = {leaves_at} and then falls as steeply.""",
     draw=partial(plots_planes.decays, ylabel="distance to the walls"),

@@ -10,7 +10,8 @@ from ..flows import RescaledFlow
 from ..geometry import Hull, distance_to_points, limit_set
 from ..simulate import Trajectory, simulate
 from ..statements import statements
-from .core import Measured, bounded, experiment
+from .core import experiment
+from .numbers import Measured, bounded
 
 SHOWN = (0, 0.5, 1, 2, 5, 10)
 SHOWN_3D = (0, 1, 2, 5)

@@ -8,7 +8,8 @@ from .. import plots_sphere as draw
 from ..flows import SphereFlow, attention_field
 from ..measures import CapLaw, CosineLaw, EquatorLaw, KinkedLaw, UniformLaw, VonMisesFisherLaw
 from ..simulate import simulate
-from .core import Measured, bounded, experiment
+from .core import experiment
+from .numbers import Measured, bounded
 
 AXIS = (0.6, 0.8)
 PLANE_B, PLANE_V = ((1.0, 0.3), (-0.2, 0.8)), ((1.0, 0.4), (0.1, 0.5))

@@ -9,7 +9,8 @@ from .. import plots_beyond
 from ..flows import RescaledFlow, TokenFlow
 from ..measures import wasserstein2
 from ..simulate import simulate
-from .core import Measured, bounded, experiment
+from .core import experiment
+from .numbers import Measured, bounded
 from .polytope import uniform_tokens
 
 SWITCHES = "tokens that switch leaders amplify errors of the solver"

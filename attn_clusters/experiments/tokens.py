@@ -8,7 +8,8 @@ from .. import plots
 from ..attention import attention_matrix
 from ..flows import RescaledFlow, TokenFlow
 from ..simulate import simulate
-from .core import Measured, bounded, experiment
+from .core import experiment
+from .numbers import Measured, bounded
 from .polytope import uniform_tokens
 
 EQUIVALENCE = (1e-4, 1e-7, 1e-10)

@@ -8,7 +8,8 @@ from ..measures import UniformLaw, VonMisesFisherLaw, coupling_bound, principal_
 from ..simulate import simulate
 from ..spectrum import collapse_rate
 from ..statements import statements
-from .core import Measured, bounded, experiment
+from .core import experiment
+from .numbers import Measured, bounded
 
 EXACT = "closed form with clocks at 1e-11"
 

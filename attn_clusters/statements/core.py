@@ -144,8 +144,12 @@ class Report:
     def _rows(self):
         largest = self.distances.max()
         law = "t^(-{:.2f})" if self.algebraic else "exp(-{:.2f} t)"
-        rate = ("no rate left to measure" if self.rate is None
-                else "falls like " + law.format(self.rate))
+        if self.rate is None:
+            rate = "no rate left to measure"
+        elif self.rate < 0.005:
+            rate = "does not fall any more"
+        else:
+            rate = "falls like " + law.format(self.rate)
         shown = (number(largest, 2) if largest > self.tolerance * SHOWN
                  else f"below {self.tolerance * SHOWN:.0e}")
         arrival = ("largest distance to the limit", shown, number(self.tolerance, 2), rate,

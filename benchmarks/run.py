@@ -1,0 +1,202 @@
+"""Measure the library on this machine: python benchmarks/run.py [--out FILE].
+
+Every number is a ratio of times taken in turn in one process, each the least of several rounds: what
+else the machine does hits both sides alike. Times are of processor seconds, except for threads.
+"""
+
+import argparse
+import json
+import os
+import platform
+import time
+from pathlib import Path
+
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before numpy: one thread means one
+
+import numpy as np
+import scipy.special
+from loops import rescaled_change
+
+import attn_clusters as ac
+from attn_clusters import attention, fast
+from attn_clusters.performance import fitted_slope
+
+OUT = Path(__file__).resolve().parent.parent / "attn_clusters" / "data" / "performance.json"
+IDENTITY = np.eye(2)
+
+
+def in_turn(calls, rounds, clock=time.process_time):
+    """Least time of each call; the calls take turns."""
+    best = dict.fromkeys(calls, np.inf)
+    for _ in range(rounds):
+        for name, call in calls.items():
+            start = clock()
+            call()
+            best[name] = min(best[name], clock() - start)
+    return best
+
+
+def exponentials(count):
+    """numpy's exp on `count` numbers, a cache-sized block at a time."""
+    numbers, result = np.linspace(-5, 0, 2**16), np.empty(2**16)
+
+    def run():
+        for _ in range(round(count / 2**16)):
+            np.exp(numbers, out=result)
+
+    return run, round(count / 2**16) * 2**16
+
+
+def single_thread(rounds):
+    """Time of one average against max(n^2 exponentials, 4 n^2 d floating-point operations)."""
+    found, square = [], np.random.default_rng(0).standard_normal((1024, 1024))
+    for n, d in ((1000, 1), (1000, 2), (1000, 3), (4096, 2), (4096, 3), (4096, 64), (4096, 128)):
+        x = tokens(n, d) / np.sqrt(d)
+        run, count = exponentials(n * n)
+        calls = {"average": lambda x=x: ac.attention_average(x, x, x), "exp": run,
+                 "product": lambda: square @ square}
+        calls |= rivals(x) if d <= 3 else {}
+        best = in_turn(calls, max(3, round(rounds * 4e6 / n**2 / max(1, d / 8))))
+        bound = max(best["exp"] / count, best["product"] / 1024**3 / 2 * 4 * d) * n * n
+        found.append({"n": n, "d": d, "seconds": best["average"], "of_bound": best["average"] / bound,
+                      "exp_per_second": count / best["exp"],
+                      "flops_per_second": 2 * 1024**3 / best["product"]}
+                     | {name: best[name] / best["average"] for name in best
+                        if name not in ("average", "exp", "product")})
+    return found
+
+
+def rivals(x):
+    """The same average by full matrices, and by torch where it is installed."""
+    calls = {"full_matrices": lambda: scipy.special.softmax(x @ x.T, axis=1) @ x}
+    try:
+        import torch
+    except ImportError:
+        return calls
+    torch.set_num_threads(1)
+    given = torch.from_numpy(x)[None, None]
+    attend = torch.nn.functional.scaled_dot_product_attention
+    return calls | {"torch": lambda: attend(given, given, given, scale=1.0)}
+
+
+def temperatures(rounds):
+    """Largest time at large beta relative to beta = 1, with uniform tokens."""
+    found = []
+    for n in (1000, 4096, 20000):
+        x = tokens(n, 2)
+        calls = {beta: lambda beta=beta, x=x: ac.attention_average(beta * x, x, x)
+                 for beta in (1.0, 1e2, 1e3, 1e5, 1e8)}
+        best = in_turn(calls, max(2, round(rounds * 4e6 / n**2)))
+        found += [{"n": n, "beta": beta, "of_beta_one": best[beta] / best[1.0]} for beta in best]
+    return found
+
+
+def threads(rounds):
+    """Two threads against one, in seconds on the wall."""
+    found = []
+    for n in (4096, 10000):
+        x, calls = tokens(n, 2), {}
+        for count in (1, 2):
+            def run(count=count, x=x):
+                attention.THREADS = count
+                ac.attention_average(x, x, x)
+            calls[count] = run
+        best = in_turn(calls, max(3, round(rounds * 4e6 / n**2)), time.perf_counter)
+        found.append({"n": n, "speedup": best[1] / best[2]})
+    attention.THREADS = 1
+    return found
+
+
+def small_systems(rounds):
+    """A run of 40 tokens against loops (one evaluation, times their number); batches of runs."""
+    flow = ac.RescaledFlow(IDENTITY, IDENTITY, IDENTITY)
+    z = np.random.default_rng(3).uniform(-5, 5, (200, 40, 2))
+    evaluations = ac.simulate(flow, z[0], [0.0, 5.0]).evaluations
+    best = in_turn({
+        "run": lambda: ac.simulate(flow, z[0], [0.0, 5.0], rtol=1e-9),
+        "loops": lambda: rescaled_change(1.0, z[0], IDENTITY, IDENTITY, IDENTITY),
+        "one": lambda: [flow(1.0, run) for run in z[:20]],
+        "batch": lambda: flow(1.0, z)}, max(3, rounds // 2))
+    together = ac.simulate(flow, z, [0.0, 5.0]).evaluations
+    return {"evaluations": evaluations, "seconds": best["run"],
+            "loops_seconds_per_evaluation": best["loops"],
+            "of_loops": evaluations * best["loops"] / best["run"],
+            "batch_per_run": best["one"] / 20 / (best["batch"] / 200),
+            "evaluations_of_200_runs_together": together}
+
+
+def many_tokens():
+    """Seconds against n, and the slope of their logarithms over the larger half of the sizes."""
+    def circle(n, beta):
+        angles = np.random.default_rng(1).uniform(0, 2 * np.pi, n)
+        x = np.column_stack([np.cos(angles), np.sin(angles)])
+        return lambda: fast.circle_field(x, x, IDENTITY, IDENTITY, beta)
+
+    def line(n):
+        x = tokens(n, 1)
+        return lambda: fast.line_average(100 * x, x, x)
+
+    def direct(n):
+        x = tokens(n, 2)
+        return lambda: ac.attention_average(x, x, x)
+
+    sizes = {"direct sum, d = 2": (direct, (1000, 2000, 4000, 8000, 16000)),
+             "circle, beta = 20": (lambda n: circle(n, 20.0), (10**4, 31623, 10**5, 316228, 10**6)),
+             "line, beta = 100": (line, (3162, 10**4, 31623, 10**5))}
+    if fast.finufft is not None:
+        sizes["circle, beta = 10000, finufft"] = (lambda n: circle(n, 1e4),
+                                                  (10**4, 31623, 10**5, 316228, 10**6))
+    found = []
+    for name, (make, counts) in sizes.items():
+        best = in_turn({n: make(n) for n in counts}, 5)
+        seconds = [best[n] for n in counts]
+        found.append({"path": name, "n": counts, "seconds": seconds,
+                      "slope": fitted_slope(counts, seconds)})
+    return found
+
+
+def tokens(n, d):
+    return np.random.default_rng(n + d).uniform(-1, 1, (n, d))
+
+
+def machine():
+    model = platform.processor() or platform.machine()
+    for line in Path("/proc/cpuinfo").read_text().splitlines() if platform.system() == "Linux" else ():
+        if line.startswith("model name"):
+            model = line.split(":", 1)[1].strip()
+            break
+    blas = np.show_config(mode="dicts")["Build Dependencies"]["blas"]
+    return {"processor": model, "cores": os.cpu_count(), "system": platform.system(),
+            "python": platform.python_version(), "numpy": np.__version__,
+            "scipy": scipy.__version__, "blas": f"{blas['name']} {blas['version']}",
+            "load average before": os.getloadavg()[0]}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path, default=OUT)
+    parser.add_argument("--rounds", type=int, default=20)
+    options = parser.parse_args()
+    attention.THREADS = 1
+    results = {"machine": machine(),
+               "single_thread": single_thread(options.rounds),
+               "temperatures": temperatures(options.rounds),
+               "threads": threads(options.rounds),
+               "small_systems": small_systems(options.rounds),
+               "many_tokens": many_tokens()}
+    text = json.dumps(results, indent=1, default=float)
+    options.out.write_text(json.dumps(shortened(json.loads(text)), indent=1) + "\n")
+    print(options.out)
+
+
+def shortened(value):
+    """Three digits are more than a clock can promise."""
+    if isinstance(value, dict):
+        return {key: shortened(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [shortened(item) for item in value]
+    return float(f"{value:.3g}") if isinstance(value, float) else value
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,71 @@
+"""Execute notebooks from scratch; note run time and peak memory: python book/measure.py [--write].
+
+Each notebook runs in a process of its own, two at a time. --write stores the page book/runtime.md.
+"""
+
+import platform
+import resource
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+BOOK = Path(__file__).resolve().parent
+PAGE = BOOK / "runtime.md"
+MEGABYTES = 1000  # what Binder grants a notebook, less a margin of 24 MB
+PROCESSES = 2
+HEAD = """# Run times
+
+Every page of this book that computes, executed from scratch, {processes} at a time, on {machine}: the
+whole took {total:.0f} s. Memory is the peak of the notebook's kernel; a test holds it against
+{limit} MB, since Binder grants a notebook 1 GB. Written by `make runtime`.
+
+| page | seconds | peak memory, MB |
+|---|---:|---:|
+"""
+
+
+def run(path):
+    """Execute one notebook in this process's child; print seconds and megabytes."""
+    import nbformat
+    from nbclient import NotebookClient
+
+    notebook = nbformat.read(path, as_version=4)
+    resources = {"metadata": {"path": str(Path(path).resolve().parent)}}
+    start = time.monotonic()
+    NotebookClient(notebook, timeout=240, kernel_name="python3", resources=resources).execute()
+    seconds = time.monotonic() - start
+    peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
+    print(seconds, peak / (2**20 if platform.system() == "Darwin" else 2**10))
+
+
+def measure(path):
+    """Seconds and megabytes of one notebook, in a process of its own."""
+    done = subprocess.run([sys.executable, __file__, "--run", path], capture_output=True, text=True)
+    if done.returncode:
+        raise RuntimeError(f"{path} failed:\n{done.stderr}")
+    seconds, megabytes = done.stdout.split()[-2:]
+    return float(seconds), float(megabytes)
+
+
+def main():
+    if "--run" in sys.argv:
+        return run(sys.argv[-1])
+    paths, start = sorted(BOOK.glob("*.ipynb")), time.monotonic()
+    with ThreadPoolExecutor(PROCESSES) as pool:
+        found = list(pool.map(measure, paths))
+    total = time.monotonic() - start
+    rows = [f"| [{path.stem}]({path.name}) | {seconds:.1f} | {megabytes:.0f} |"
+            for path, (seconds, megabytes) in zip(paths, found, strict=True)]
+    machine = f"{platform.system()} {platform.machine()}, Python {platform.python_version()}"
+    text = HEAD.format(processes=PROCESSES, machine=machine, total=total, limit=MEGABYTES)
+    text += "\n".join(rows) + "\n"
+    print(text)
+    if "--write" in sys.argv:
+        PAGE.write_text(text, encoding="utf-8")
+    return max(megabytes for _, megabytes in found) > MEGABYTES
+
+
+if __name__ == "__main__":
+    sys.exit(main())

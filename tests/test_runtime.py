@@ -1,0 +1,62 @@
+"""The book fits Binder, and its page of run times and its stored measurements are complete."""
+
+import importlib.util
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+from attn_clusters import performance
+
+ROOT = Path(__file__).resolve().parent.parent
+NOTEBOOKS = sorted((ROOT / "book").glob("*.ipynb"))
+
+specification = importlib.util.spec_from_file_location("measure", ROOT / "book" / "measure.py")
+book = importlib.util.module_from_spec(specification)
+specification.loader.exec_module(book)
+
+in_integration = pytest.mark.skipif(
+    not os.environ.get("CI"), reason="about all notebooks at once: make runtime writes the page, "
+    "and continuous integration executes each once more")
+
+
+@in_integration
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.name)
+def test_a_notebook_needs_less_memory_than_binder_grants(path):
+    _, megabytes = book.measure(path)
+    assert 20 < megabytes < book.MEGABYTES  # a kernel with numpy takes more than 20 MB
+
+
+def test_memory_is_really_the_kernels(tmp_path):
+    import nbformat
+
+    cell = nbformat.v4.new_code_cell("import numpy as np; _ = np.ones(40_000_000)")
+    nbformat.write(nbformat.v4.new_notebook(cells=[cell]), tmp_path / "large.ipynb")
+    assert book.measure(tmp_path / "large.ipynb")[1] > 320
+
+
+@in_integration
+def test_every_notebook_is_on_the_page_of_run_times():
+    listed = set(re.findall(r"\]\(([\w-]+\.ipynb)\)", book.PAGE.read_text(encoding="utf-8")))
+    assert listed == {path.name for path in NOTEBOOKS}
+
+
+def test_table_names_every_measurement():
+    results, text = performance.stored(), repr(performance.Table())
+    for found in results["single_thread"]:
+        assert f"n = {found['n']}, d = {found['d']}" in text
+    for path in results["many_tokens"]:
+        assert path["path"] in text
+    assert performance.Machine().facts["processor"] in repr(performance.Machine())
+
+
+def test_slope_of_a_square_law():
+    n = [10, 20, 40, 80, 160]
+    assert performance.fitted_slope(n, [3 * x**2 for x in n]) == pytest.approx(2, abs=1e-12)
+
+
+def test_picture_shows_every_path():
+    picture = performance.Picture()
+    [axis] = picture.figure.axes
+    assert [line.get_label() for line in axis.lines] == [path["path"] for path in picture.paths]
