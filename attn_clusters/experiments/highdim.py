@@ -11,7 +11,8 @@ from ..statements.high_dimension import (
     limit_groups,
     numerical_rank,
 )
-from .core import Measured, bounded, experiment
+from .core import experiment
+from .numbers import Measured, bounded
 from .polytope import uniform_tokens
 
 RANK_TIMES = tuple(np.arange(0, 16.01, 0.25))

@@ -6,7 +6,8 @@ from pathlib import Path
 import numpy as np
 
 from .. import plots_highdim
-from .core import Measured, experiment
+from .core import experiment
+from .numbers import Measured
 
 DATA = Path(__file__).parents[1] / "data"
 STORED = "read from a stored file"

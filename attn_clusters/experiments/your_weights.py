@@ -9,7 +9,8 @@ from ..geometry import limit_set, merge
 from ..index import Index
 from ..simulate import simulate
 from ..statements import classify, statements
-from .core import Measured, experiment
+from .core import experiment
+from .numbers import Measured
 from .polytope import uniform_tokens
 
 GAPS = (0.8, 0.6, 0.4, 0.2, 0.1, 0.05, 0.02, 0.01, 1e-3, 1e-6, 1e-9)
