@@ -4,13 +4,13 @@ from types import MappingProxyType
 
 from .. import _checks
 from ..attention import query_key
-from . import beyond, clusters, hyperplanes, low_temperature, mean_field
+from . import beyond, clusters, high_dimension, hyperplanes, low_temperature, mean_field
 from .core import Classification, Hypothesis, Measurement, Report, Statement
 
 __all__ = ["Classification", "Hypothesis", "Measurement", "Report", "Statement", "classify",
            "statements"]
 
-MODULES = (clusters, hyperplanes, beyond, mean_field, low_temperature)
+MODULES = (clusters, hyperplanes, beyond, high_dimension, mean_field, low_temperature)
 statements = MappingProxyType({item.key: item for module in MODULES for item in module.STATEMENTS})
 
 
