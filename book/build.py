@@ -9,10 +9,13 @@ import sys
 import time
 from pathlib import Path
 
+import measure
+
 ROOT = Path(__file__).resolve().parent.parent
 BUILD = ROOT / "_build"
 INDEX = BUILD / "html" / "index.html"
 STAMP = BUILD / "built.json"
+MEASURED = BUILD / "runtime.json"
 LIBRARY = ["attn_clusters", "pyproject.toml", "requirements.lock"]
 SITE = [*LIBRARY, "_config.yml", "_toc.yml", "book"]
 
@@ -27,6 +30,28 @@ def digest(names):
             if path.is_file() and not hidden:
                 sha.update(path.relative_to(ROOT).as_posix().encode() + b"\0" + path.read_bytes())
     return sha.hexdigest()
+
+
+def execute():
+    """Run the notebooks that are not in the cache, two at a time; keep what they needed."""
+    from jupyter_cache import get_cache
+
+    cache, executed = get_cache(BUILD / ".jupyter_cache"), BUILD / "executed"
+    missing = [path for path in sorted((ROOT / "book").glob("*.ipynb")) if not cached(cache, path)]
+    executed.mkdir(exist_ok=True)
+    needed = json.loads(MEASURED.read_text()) if MEASURED.exists() else {}
+    for path, measured in measure.measure_all(missing, executed).items():
+        needed[path.name] = measured
+        cache.cache_notebook_file(executed / path.name, uri=str(path), check_validity=False,
+                                  overwrite=True)
+    MEASURED.write_text(json.dumps(needed, indent=2))
+
+
+def cached(cache, path):
+    try:
+        return cache.match_cache_file(path)
+    except KeyError:
+        return None
 
 
 def main():
@@ -46,6 +71,10 @@ def main():
             shutil.rmtree(BUILD / old, ignore_errors=True)
         BUILD.mkdir(exist_ok=True)
         STAMP.write_text(json.dumps({"library": now["library"]}))
+        try:
+            execute()
+        except RuntimeError as failure:
+            sys.exit(f"{failure}\nThe book was not built: a notebook failed.")
         command = "from jupyter_book.cli.main import main; main()"
         done = subprocess.run([sys.executable, "-c", command, "build", ".", "-W", "-n", "--keep-going"])
         if done.returncode:

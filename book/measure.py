@@ -3,6 +3,7 @@
 Each notebook runs in a process of its own, two at a time. --write stores the page book/runtime.md.
 """
 
+import os
 import platform
 import resource
 import subprocess
@@ -26,8 +27,8 @@ whole took {total:.0f} s. Memory is the peak of the notebook's kernel; a test ho
 """
 
 
-def run(path):
-    """Execute one notebook in this process's child; print seconds and megabytes."""
+def run(path, executed):
+    """Execute one notebook in this process's child; store it, print seconds and megabytes."""
     import nbformat
     from nbclient import NotebookClient
 
@@ -36,35 +37,43 @@ def run(path):
     start = time.monotonic()
     NotebookClient(notebook, timeout=240, kernel_name="python3", resources=resources).execute()
     seconds = time.monotonic() - start
+    nbformat.write(notebook, executed)
     peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
     print(seconds, peak / (2**20 if platform.system() == "Darwin" else 2**10))
 
 
-def measure(path):
-    """Seconds and megabytes of one notebook, in a process of its own."""
-    done = subprocess.run([sys.executable, __file__, "--run", path], capture_output=True, text=True)
+def measure(path, executed=os.devnull):
+    """Seconds and megabytes of one notebook, in a process of its own; its outputs to `executed`."""
+    done = subprocess.run([sys.executable, __file__, "--run", path, executed], capture_output=True,
+                          text=True)
     if done.returncode:
         raise RuntimeError(f"{path} failed:\n{done.stderr}")
     seconds, megabytes = done.stdout.split()[-2:]
     return float(seconds), float(megabytes)
 
 
+def measure_all(paths, folder=None):
+    """{path: (seconds, megabytes)} of several notebooks, two at a time."""
+    with ThreadPoolExecutor(PROCESSES) as pool:
+        outputs = [folder / path.name if folder else os.devnull for path in paths]
+        return dict(zip(paths, pool.map(measure, paths, outputs), strict=True))
+
+
 def main():
     if "--run" in sys.argv:
-        return run(sys.argv[-1])
-    paths, start = sorted(BOOK.glob("*.ipynb")), time.monotonic()
-    with ThreadPoolExecutor(PROCESSES) as pool:
-        found = list(pool.map(measure, paths))
+        return run(*sys.argv[-2:])
+    start = time.monotonic()
+    found = measure_all(sorted(BOOK.glob("*.ipynb")))
     total = time.monotonic() - start
     rows = [f"| [{path.stem}]({path.name}) | {seconds:.1f} | {megabytes:.0f} |"
-            for path, (seconds, megabytes) in zip(paths, found, strict=True)]
+            for path, (seconds, megabytes) in found.items()]
     machine = f"{platform.system()} {platform.machine()}, Python {platform.python_version()}"
     text = HEAD.format(processes=PROCESSES, machine=machine, total=total, limit=MEGABYTES)
     text += "\n".join(rows) + "\n"
     print(text)
     if "--write" in sys.argv:
         PAGE.write_text(text, encoding="utf-8")
-    return max(megabytes for _, megabytes in found) > MEGABYTES
+    return max(megabytes for _, megabytes in found.values()) > MEGABYTES
 
 
 if __name__ == "__main__":

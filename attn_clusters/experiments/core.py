@@ -25,8 +25,8 @@ from .numbers import Bounded, reference_text
 from .provenance import commit, data_hash, peak_memory, plain, versions
 
 CHAPTERS = ("tokens", "polytope", "boolean", "hyperplanes", "mixed", "collapse", "stability",
-            "beyond", "highdim", "trained", "your_weights", "sphere", "laplace",
-            "zero_temperature", "concentration", "metastability", "terminal", "cbo")
+            "beyond", "highdim", "trained", "your_weights", "sphere", "laplace", "zero_temperature",
+            "concentration", "metastability", "terminal", "cbo")
 REFERENCE = Path(__file__).parent / "reference"
 NUMBER_HEADER = ("quantity", "this run", "reference", "agree to")
 

@@ -7,8 +7,8 @@ from scipy.special import lambertw, logsumexp
 
 from .. import spectrum
 from ..attention import attention_matrix
-from ..flows import FeedForwardFlow, MultiHeadFlow, TokenFlow
-from .clusters import rescaled_tokens
+from ..flows import FeedForwardFlow, MultiHeadFlow
+from .clusters import rescaled_tokens, unrescaled_tokens
 from .core import ROUNDING, Measurement, Statement, above, at_most
 
 SOURCE = "Geshkovski, Letrouit, Polyanskiy, Rigollet 2023, "
@@ -25,14 +25,6 @@ def identity_value(V, sign=1):
     name = "I" if sign > 0 else "-I"
     deviation = np.linalg.norm(V - sign * np.eye(len(V)), 2)
     return at_most(f"V = {name}: |V - ({name})|", deviation, ROUNDING)
-
-
-def unscaled_tokens(run):
-    """The x_i of a run of `TokenFlow` or `RescaledFlow`, shape (T, n, d)."""
-    if isinstance(run.flow, TokenFlow):
-        return run.tokens
-    return np.stack([run.flow.propagate(t, z)
-                     for t, z in zip(run.times, rescaled_tokens(run), strict=True)])
 
 
 # --- V = -I --------------------------------------------------------------------------------------
@@ -63,7 +55,7 @@ def outward_radius(n):
 
 def measure_collapse(run, tolerance):
     """Distance of every token to 0; the radius, the energy F and the attention matrix as checks."""
-    x = unscaled_tokens(run)
+    x = unrescaled_tokens(run)
     n, norms = x.shape[1], np.linalg.norm(x, axis=2)
     scale = norms[0].max()
     rises = np.diff(log_energy(x)).max(initial=0.0)

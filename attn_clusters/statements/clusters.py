@@ -3,6 +3,7 @@
 import numpy as np
 
 from .. import spectrum
+from ..flows import TokenFlow
 from ..geometry import Hull, distance_to_points, limit_set
 from .core import ROUNDING, Measurement, Statement, above, at_most
 
@@ -13,6 +14,14 @@ def rescaled_tokens(run):
         raise ValueError("run: expected a run of TokenFlow or RescaledFlow, got "
                          f"{type(run.flow).__name__}")
     return np.stack([run.flow.rescale(t, x) for t, x in zip(run.times, run.tokens, strict=True)])
+
+
+def unrescaled_tokens(run):
+    """The x_i of a run of `TokenFlow` or `RescaledFlow`, shape (T, n, d)."""
+    if isinstance(run.flow, TokenFlow):
+        return run.tokens
+    return np.stack([run.flow.propagate(t, z)
+                     for t, z in zip(run.times, rescaled_tokens(run), strict=True)])
 
 
 def positive_definite(Q, K):

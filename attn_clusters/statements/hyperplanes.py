@@ -14,7 +14,7 @@ from ..attention import attention_matrix
 from ..flows import TokenFlow
 from ..geometry import Hull, distance_to_points, merge
 from ..line import boolean_limit, settled_sides
-from .clusters import hull_growth, positive_definite, rescaled_tokens
+from .clusters import hull_growth, positive_definite, rescaled_tokens, unrescaled_tokens
 from .core import ROUNDING, Measurement, Statement, above, at_most
 
 # At the default tolerances the solver's interpolation is off by up to 3e-7 of the tokens' size.
@@ -33,14 +33,6 @@ def rescaled_coordinates(run, N, M):
         return np.stack([x @ N.T @ scipy.linalg.expm(-t * M).T
                          for t, x in zip(run.times, run.tokens, strict=True)])
     return rescaled_tokens(run) @ N.T
-
-
-def unrescaled_tokens(run):
-    """The x_i of a run of `TokenFlow` or `RescaledFlow`, shape (T, n, d)."""
-    if isinstance(run.flow, TokenFlow):
-        return run.tokens
-    return np.stack([run.flow.propagate(t, z)
-                     for t, z in zip(run.times, rescaled_tokens(run), strict=True)])
 
 
 # --- d = 1 -------------------------------------------------------------------------------------
