@@ -25,7 +25,7 @@ def update(name):
 
 
 def each(work, names, jobs, *arguments):
-    """Yield (name, work(name, *arguments)): in order with one job, else as they are completed."""
+    """Yield (name, result of work) for each name: in order with one job, else as they are completed."""
     if jobs == 1:
         for name in names:
             yield name, work(name, *arguments)
