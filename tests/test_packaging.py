@@ -121,7 +121,7 @@ def test_workflow_actions_are_pinned_by_commit():
 
 def test_continuous_integration_runs_the_two_commands():
     lines = [line for line in read(".ci/run").splitlines() if line.startswith("make")]
-    assert lines == ["make test", "make book"]
+    assert lines == ["make book", "make test"]
     assert "bash .ci/run" in read(".github/workflows/ci.yml")
 
 
