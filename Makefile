@@ -16,7 +16,7 @@ export JUPYTER_CONFIG_DIR := $(CURDIR)/$(VENV)/var/jupyter
 export JUPYTER_DATA_DIR := $(CURDIR)/$(VENV)/var/jupyter
 export JUPYTER_RUNTIME_DIR := $(CURDIR)/$(VENV)/var/jupyter/runtime
 
-.PHONY: help book test figures notebooks bench runtime lock clean
+.PHONY: help book test figures notebooks bench lock clean
 
 help:
 	@echo "make book       build the site in _build/html (warnings are errors)"
@@ -24,7 +24,6 @@ help:
 	@echo "make figures    draw every figure of the book into _build/figures"
 	@echo "make notebooks  re-execute the notebooks in place, to refresh their stored outputs"
 	@echo "make bench      measure the library on this machine, for the page on performance"
-	@echo "make runtime    execute all notebooks from scratch, for the page on run times"
 	@echo "make lock       resolve requirements.lock anew from pyproject.toml"
 	@echo "make clean      remove _build and .venv"
 	@echo
@@ -56,9 +55,6 @@ notebooks: $(READY)
 
 bench: $(READY)
 	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(PY) benchmarks/run.py
-
-runtime: $(READY)
-	$(PY) book/measure.py --write
 
 lock:
 	$(PYTHON) -m venv --clear _build/lock

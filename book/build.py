@@ -37,14 +37,17 @@ def execute():
     from jupyter_cache import get_cache
 
     cache, executed = get_cache(BUILD / ".jupyter_cache"), BUILD / "executed"
-    missing = [path for path in sorted((ROOT / "book").glob("*.ipynb")) if not cached(cache, path)]
+    notebooks = sorted((ROOT / "book").glob("*.ipynb"))
+    missing = [path for path in notebooks if not cached(cache, path)]
     executed.mkdir(exist_ok=True)
-    needed = json.loads(MEASURED.read_text()) if MEASURED.exists() else {}
+    before = json.loads(MEASURED.read_text()) if MEASURED.exists() else {}
+    needed = {path.name: before[path.name] for path in notebooks if path.name in before}
     for path, measured in measure.measure_all(missing, executed).items():
         needed[path.name] = measured
         cache.cache_notebook_file(executed / path.name, uri=str(path), check_validity=False,
                                   overwrite=True)
     MEASURED.write_text(json.dumps(needed, indent=2))
+    MEASURED.with_suffix(".md").write_text(measure.table(needed))
 
 
 def cached(cache, path):

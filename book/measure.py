@@ -1,6 +1,7 @@
-"""Execute notebooks from scratch; note run time and peak memory: python book/measure.py [--write].
+"""Execute notebooks from scratch, two at a time, and note what each needs.
 
-Each notebook runs in a process of its own, two at a time. --write stores the page book/runtime.md.
+Each notebook runs in a process of its own: python book/measure.py NOTEBOOK EXECUTED prints seconds
+and megabytes, and stores the executed notebook.
 """
 
 import os
@@ -12,19 +13,8 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-BOOK = Path(__file__).resolve().parent
-PAGE = BOOK / "runtime.md"
 MEGABYTES = 1000  # what Binder grants a notebook, less a margin of 24 MB
 PROCESSES = 2
-HEAD = """# Run times
-
-Every page of this book that computes, executed from scratch, {processes} at a time, on {machine}: the
-whole took {total:.0f} s. Memory is the peak of the notebook's kernel; a test holds it against
-{limit} MB, since Binder grants a notebook 1 GB. Written by `make runtime`.
-
-| page | seconds | peak memory, MB |
-|---|---:|---:|
-"""
 
 
 def run(path, executed):
@@ -46,37 +36,29 @@ def run(path, executed):
 
 def measure(path, executed=os.devnull):
     """Seconds and megabytes of one notebook, in a process of its own; its outputs to `executed`."""
-    done = subprocess.run([sys.executable, __file__, "--run", path, executed], capture_output=True,
-                          text=True)
+    done = subprocess.run([sys.executable, __file__, path, executed], capture_output=True, text=True)
     if done.returncode:
         raise RuntimeError(f"{path} failed:\n{done.stderr}")
     seconds, megabytes = done.stdout.split()[-2:]
     return float(seconds), float(megabytes)
 
 
-def measure_all(paths, folder=None):
-    """{path: (seconds, megabytes)} of several notebooks, two at a time."""
+def measure_all(paths, folder):
+    """{path: (seconds, megabytes)} of several notebooks, executed into a folder."""
     with ThreadPoolExecutor(PROCESSES) as pool:
-        outputs = [folder / path.name if folder else os.devnull for path in paths]
-        return dict(zip(paths, pool.map(measure, paths, outputs), strict=True))
+        executed = [folder / path.name for path in paths]
+        return dict(zip(paths, pool.map(measure, paths, executed), strict=True))
 
 
-def main():
-    if "--run" in sys.argv:
-        return run(*sys.argv[-2:])
-    start = time.monotonic()
-    found = measure_all(sorted(BOOK.glob("*.ipynb")))
-    total = time.monotonic() - start
-    rows = [f"| [{path.stem}]({path.name}) | {seconds:.1f} | {megabytes:.0f} |"
-            for path, (seconds, megabytes) in found.items()]
+def table(needed):
+    """What {notebook: (seconds, megabytes)} says, as a table for the page on run times."""
+    rows = [f"| [{Path(name).stem}]({name}) | {seconds:.1f} | {megabytes:.0f} |"
+            for name, (seconds, megabytes) in sorted(needed.items())]
+    total = sum(seconds for seconds, _ in needed.values())
     machine = f"{platform.system()} {platform.machine()}, Python {platform.python_version()}"
-    text = HEAD.format(processes=PROCESSES, machine=machine, total=total, limit=MEGABYTES)
-    text += "\n".join(rows) + "\n"
-    print(text)
-    if "--write" in sys.argv:
-        PAGE.write_text(text, encoding="utf-8")
-    return max(megabytes for _, megabytes in found.values()) > MEGABYTES
+    return "\n".join([f"Measured on {machine}; {total:.0f} s in all, {PROCESSES} notebooks at a time.",
+                      "", "| page | seconds | peak memory, MB |", "|---|---:|---:|", *rows, ""])
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run(*sys.argv[1:])
