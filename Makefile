@@ -16,6 +16,11 @@ export JUPYTER_CONFIG_DIR := $(CURDIR)/$(VENV)/var/jupyter
 export JUPYTER_DATA_DIR := $(CURDIR)/$(VENV)/var/jupyter
 export JUPYTER_RUNTIME_DIR := $(CURDIR)/$(VENV)/var/jupyter/runtime
 
+# Notebooks and tests run two at a time on small arrays: threads of one's linear algebra would wait
+# for the other's, which can make it a hundred times slower, and the last bits depend on their number.
+export OPENBLAS_NUM_THREADS := 1
+export OMP_NUM_THREADS := 1
+
 .PHONY: help book test figures notebooks bench lock clean
 
 help:
@@ -54,7 +59,7 @@ notebooks: $(READY)
 	$(PY) book/refresh.py
 
 bench: $(READY)
-	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(PY) benchmarks/run.py
+	$(PY) benchmarks/run.py
 
 lock:
 	$(PYTHON) -m venv --clear _build/lock
