@@ -29,7 +29,7 @@ from . import _checks
 from ._arrays import foreign, namespace, times
 from .attention import query_key, softmax_average
 from .fast import circle_field, line_average
-from .spectrum import asymmetry, propagator
+from .spectrum import asymmetry, propagator, resolution
 
 LARGEST_SCORE = 1e300
 ON_SPHERE = 1e-9
@@ -238,7 +238,7 @@ def zero_temperature_field(points, B, V):
     points = _checks.tokens(points, "points", len(V))
     images = points @ B
     lengths = np.linalg.norm(images, axis=-1, keepdims=True)
-    rounding = len(B) * np.finfo(float).eps * np.linalg.norm(B, 2)
+    rounding = resolution(B)
     lost = lengths <= rounding * np.linalg.norm(points, axis=-1, keepdims=True)
     if lost.any():
         raise ValueError(f"points: B^T x = 0 up to rounding for {np.count_nonzero(lost)} of "

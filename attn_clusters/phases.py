@@ -22,7 +22,7 @@ import scipy.linalg
 
 from . import _checks
 from .measures import coupling_bound, principal_projection, wasserstein2_two_atoms
-from .spectrum import principal_eigenspace
+from .spectrum import principal_eigenspace, resolution
 
 HALF_TURN = np.sqrt(0.5)
 
@@ -127,7 +127,7 @@ def phases(B, V):
     values, vectors = np.linalg.eigh((V @ B.T + B @ V.T) / 2)
     values, phi, others = values[::-1], vectors[:, -1], vectors[:, -2::-1]
     clock = np.linalg.norm(B.T @ phi)
-    if clock <= len(B) * np.finfo(float).eps * np.linalg.norm(B, 2):
+    if clock <= resolution(B):
         raise ValueError("B: B^T phi = 0, so that a token at phi attends to all tokens alike")
     own, across = phi @ V @ phi, np.sum(others * (V @ others), axis=0)
     attends_itself = phi @ B @ phi > 0

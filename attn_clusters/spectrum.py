@@ -30,6 +30,11 @@ def smallest_eigenvalue(M):
     return float(np.linalg.eigvalsh((M + M.T) / 2)[0])
 
 
+def resolution(M):
+    """How far apart eigenvalues of a float64 matrix must be to be told apart: d eps |M|."""
+    return len(M) * np.finfo(float).eps * np.linalg.norm(M, 2)
+
+
 def square_root(M):
     """Symmetric positive square root A of a symmetric positive definite M: A^2 = M."""
     M = _checks.matrix("M", M, square=True)

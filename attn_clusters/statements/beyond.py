@@ -96,10 +96,9 @@ def measure_clusters(positions, tolerance):
 def indefinite_conditions(Q, K, V):
     """V = I, and Q^T K has a symmetric part with a negative eigenvalue."""
     B = spectrum.score_matrix(Q, K)
-    resolution = len(B) * np.finfo(float).eps * np.linalg.norm(B, 2)
     return (identity_value(V),
             above("Q^T K not positive semidefinite: minus its smallest eigenvalue",
-                  -spectrum.smallest_eigenvalue(B), resolution))
+                  -spectrum.smallest_eigenvalue(B), spectrum.resolution(B)))
 
 
 def measure_indefinite(run, tolerance):
@@ -110,7 +109,7 @@ def measure_indefinite(run, tolerance):
 def random_v_conditions(Q, K, V):
     """The leading eigenvalues of V are a complex pair with positive real part."""
     value = spectrum.leading_eigenpair(V).value
-    resolution = len(V) * np.finfo(float).eps * np.linalg.norm(V, 2)
+    resolution = spectrum.resolution(V)
     return (above("leading eigenvalues a complex pair: |imaginary part|", abs(value.imag),
                   resolution),
             above("their real part positive", value.real, resolution))

@@ -27,11 +27,9 @@ def unrescaled_tokens(run):
 def positive_definite(Q, K):
     """The hypotheses "Q^T K symmetric" and "Q^T K positive definite"."""
     B = spectrum.score_matrix(Q, K)
-    # An eigenvalue of a float64 matrix is known only to about d eps |B|.
-    resolution = len(B) * np.finfo(float).eps * np.linalg.norm(B, 2)
     return (at_most("Q^T K symmetric: |B - B^T| / |B|", spectrum.asymmetry(B), ROUNDING),
             above("Q^T K positive definite: smallest eigenvalue",
-                  spectrum.smallest_eigenvalue(B), resolution))
+                  spectrum.smallest_eigenvalue(B), spectrum.resolution(B)))
 
 
 def polytope_conditions(Q, K, V):

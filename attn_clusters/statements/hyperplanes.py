@@ -14,17 +14,13 @@ from ..attention import attention_matrix
 from ..flows import TokenFlow
 from ..geometry import Hull, distance_to_points, merge
 from ..line import boolean_limit, settled_sides
+from ..spectrum import resolution
 from .clusters import hull_growth, positive_definite, rescaled_tokens, unrescaled_tokens
 from .core import ROUNDING, Measurement, Statement, above, at_most
 
 # At the default tolerances the solver's interpolation is off by up to 3e-7 of the tokens' size.
 SOLVER = 1e-5
 SOURCE = "Geshkovski, Letrouit, Polyanskiy, Rigollet 2023, "
-
-
-def resolution(M):
-    """How far apart eigenvalues of a float64 matrix must be to be told apart: d eps |M|."""
-    return len(M) * np.finfo(float).eps * np.linalg.norm(M, 2)
 
 
 def rescaled_coordinates(run, N, M):
