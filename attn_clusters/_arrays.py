@@ -10,7 +10,7 @@ import numpy as np
 
 def foreign(value):
     """Whether `value` is an array of another library, told by the protocol or by its name."""
-    if isinstance(value, (np.ndarray, np.generic, list, tuple, float, int)):
+    if type(value) is np.ndarray or isinstance(value, (np.ndarray, np.generic, list, tuple, float, int)):
         return False
     return hasattr(value, "__array_namespace__") or type(value).__module__.startswith("torch")
 
@@ -45,7 +45,7 @@ def like(matrix, value):
 
 def times(tokens, matrix):
     """tokens @ matrix for a numpy matrix and tokens of any library."""
-    return tokens @ like(matrix, tokens)
+    return tokens @ (matrix if type(tokens) is np.ndarray else like(matrix, tokens))
 
 
 def in_numpy(value):

@@ -13,7 +13,8 @@ from numpy.polynomial import chebyshev
 from scipy.special import ive
 
 from . import _checks
-from .attention import LOWEST_EXPONENT, checked, softmax_average
+from ._tiles import LOWEST
+from .attention import checked, softmax_average
 
 try:
     import finufft
@@ -255,5 +256,5 @@ def _chebyshev(function, low, high):
 
 def _laplace(nodes, gaps, terms):
     """sum_j e^{-q gap_j} term_j for each node q."""
-    return sum(np.exp(np.maximum(-nodes[:, None] * gaps[block], LOWEST_EXPONENT)) @ terms[block]
+    return sum(np.exp(np.clip(-nodes[:, None] * gaps[block], LOWEST, 0.0)) @ terms[block]
                for block in _blocks(gaps))

@@ -151,8 +151,9 @@ def evaluate(flow, t, tokens):
     change = np.asarray(change) if xp is np else change
     if change.shape != tokens.shape:
         raise ValueError(f"flow: expected an array of shape {tokens.shape}, got {change.shape}")
-    finite = xp.isfinite(change)
-    if not (finite.all() if xp is np else xp.all(finite)):
+    if xp is np and change.dtype.kind not in "fiu":
+        raise ValueError(f"flow: expected real numbers, got dtype {change.dtype}")
+    if not (_checks.all_finite(change) if xp is np else xp.all(xp.isfinite(change))):
         raise ValueError(f"flow: returned numbers that are infinite or NaN at t = {t:g}")
     return change
 

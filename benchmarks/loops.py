@@ -11,7 +11,8 @@ from scipy.linalg import expm
 
 def rescaled_change(t, z, Q, K, V):
     """dz_i/dt = sum_j P_ij V (z_j - z_i)."""
-    x = [expm(t * V) @ token for token in z]
+    growth = expm(t * V)
+    x = [growth @ token for token in z]
     change = np.zeros_like(z)
     for i in range(len(z)):
         for j in range(len(z)):

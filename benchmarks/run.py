@@ -18,7 +18,7 @@ import scipy.special
 from loops import rescaled_change
 
 import attn_clusters as ac
-from attn_clusters import attention, fast
+from attn_clusters import _tiles, fast
 from attn_clusters.performance import fitted_slope
 
 OUT = Path(__file__).resolve().parent.parent / "attn_clusters" / "data" / "performance.json"
@@ -98,12 +98,12 @@ def threads(rounds):
         x, calls = tokens(n, 2), {}
         for count in (1, 2):
             def run(count=count, x=x):
-                attention.THREADS = count
+                _tiles.THREADS = count
                 ac.attention_average(x, x, x)
             calls[count] = run
         best = in_turn(calls, max(3, round(rounds * 4e6 / n**2)), time.perf_counter)
         found.append({"n": n, "speedup": best[1] / best[2]})
-    attention.THREADS = 1
+    _tiles.THREADS = 1
     return found
 
 
@@ -177,7 +177,7 @@ def main():
     parser.add_argument("--out", type=Path, default=OUT)
     parser.add_argument("--rounds", type=int, default=20)
     options = parser.parse_args()
-    attention.THREADS = 1
+    _tiles.THREADS = 1
     results = {"machine": machine(),
                "single_thread": single_thread(options.rounds),
                "temperatures": temperatures(options.rounds),

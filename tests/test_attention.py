@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose
 from oracles import softmax_average
 
 import attn_clusters as ac
-from attn_clusters.attention import TILE
+from attn_clusters._tiles import TILE
 
 
 def triple(m, n, k, p, seed, size=1.0):

@@ -11,9 +11,9 @@ import pytest
 from numpy.testing import assert_allclose
 
 import attn_clusters as ac
-from attn_clusters import attention
+from attn_clusters import _tiles
 
-N = 2 * attention.TILE + 61
+N = 2 * _tiles.TILE + 61
 EPS = np.finfo(float).eps
 
 
@@ -70,8 +70,8 @@ def test_clusters_at_late_times(scale):
 
 def test_largest_scores_far_above_the_means_of_their_tiles():
     """One far key in each tile: each time the shift must be raised by more than 300."""
-    key = np.full((4 * attention.TILE, 1), -1.0)
-    key[::attention.TILE] = np.array([[4.0], [3.0], [2.0], [1.0]])
+    key = np.full((4 * _tiles.TILE, 1), -1.0)
+    key[::_tiles.TILE] = np.array([[4.0], [3.0], [2.0], [1.0]])
     query = np.linspace(-900, 900, N)[:, None]
     value = np.random.default_rng(3).standard_normal((len(key), 2))
     assert_allclose(ac.attention_average(query, key, value), plain(query, key, value), rtol=0,
@@ -125,10 +125,10 @@ def test_a_batch_of_large_runs_is_its_runs():
 @pytest.mark.parametrize("size", [1.0, 1e3])
 def test_threads_change_no_bit(size, monkeypatch):
     x = size * np.random.default_rng(8).uniform(-1, 1, (3 * N, 2))
-    monkeypatch.setattr(attention, "THREADS_FROM", 1)
+    monkeypatch.setattr(_tiles, "THREADS_FROM", 1)
     results = []
     for threads in (1, 2, 5):
-        monkeypatch.setattr(attention, "THREADS", threads)
+        monkeypatch.setattr(_tiles, "THREADS", threads)
         results.append(ac.attention_average(x, x, x))
     assert np.array_equal(results[0], results[1]) and np.array_equal(results[0], results[2])
 
