@@ -45,7 +45,12 @@ def like(matrix, value):
 
 def times(tokens, matrix):
     """tokens @ matrix for a numpy matrix and tokens of any library."""
-    return tokens @ (matrix if type(tokens) is np.ndarray else like(matrix, tokens))
+    if type(tokens) is not np.ndarray:
+        return tokens @ like(matrix, tokens)
+    if tokens.ndim == 2:
+        return tokens @ matrix
+    # One product of all runs' tokens is several times cheaper than one for each run.
+    return (tokens.reshape(-1, tokens.shape[-1]) @ matrix).reshape(*tokens.shape[:-1], -1)
 
 
 def in_numpy(value):

@@ -30,6 +30,7 @@ there are, here or in numpy's linear algebra.
 import os
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
+from math import prod
 
 import numpy as np
 
@@ -69,7 +70,7 @@ def tiled_average(query, key, value, log_weights):
         starts = iter(range(0, len(order), TILE))
 
         def work():
-            buffer = _aligned(height * TILE)
+            buffer = aligned(height * TILE)
             for start in starts:
                 rows = order[start:start + TILE]
                 block = _block(query[rows], keys)
@@ -100,11 +101,12 @@ def _one_thread_of_linear_algebra():
     return LINEAR_ALGEBRA.limit(limits=1, user_api="blas") if LINEAR_ALGEBRA else nullcontext()
 
 
-def _aligned(size):
-    """Zeros that begin with a cache line, which makes a tile cheaper by a quarter."""
-    memory = np.zeros(size + 7)
+def aligned(*shape):
+    """Memory that begins with a cache line, which makes what is done to a tile cheaper by a quarter."""
+    size = prod(shape)
+    memory = np.empty(size + 7)
     start = -memory.ctypes.data % 64 // 8
-    return memory[start:start + size]
+    return memory[start:start + size].reshape(shape)
 
 
 def _height(count):
@@ -118,12 +120,12 @@ def _columns(*parts):
     Numpy's linear algebra is faster on an even number of columns.
     """
     n, width = len(parts[0]), sum(part.shape[1] if np.ndim(part) else 1 for part in parts)
-    result = _aligned(n * (width + width % 2)).reshape(n, -1)
+    result = aligned(n, width + width % 2)
     column = 0
     for part in parts[:-1]:
         result[:, column:column + part.shape[1]] = part
         column += part.shape[1]
-    result[:, -1] = parts[-1]
+    result[:, column:-1], result[:, -1] = 0.0, parts[-1]
     return result
 
 
@@ -147,8 +149,8 @@ def _block(query, keys):
     """Columns (q, 1, 0) to multiply with the keys; more of them make a multiple of eight."""
     m, d = query.shape
     # Where no log-weights were folded in, the ones meet the zeros that make the keys' number even.
-    block = _aligned(keys.shape[1] * (m + -m % 8)).reshape(keys.shape[1], -1)
-    block[:d, :m], block[d:-1] = query.T, 1.0
+    block = aligned(keys.shape[1], m + -m % 8)
+    block[:d, :m], block[:d, m:], block[d:-1], block[-1] = query.T, 0.0, 1.0, 0.0
     return block
 
 

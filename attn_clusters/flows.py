@@ -8,7 +8,9 @@ for a batch of independent runs. A flow may also offer
 ``check_horizon(tokens, time)``
     a ValueError before the run if numbers would leave the range of float64,
 ``retract(tokens)``
-    the way back to the set on which the tokens live, against rounding.
+    the way back to the set on which the tokens live, against rounding,
+``runs_are_independent = True``
+    the promise that some runs of a batch may be evaluated without the others.
 
 `simulate` uses them where they exist; any other callable with the same signature is a flow too.
 
@@ -43,6 +45,7 @@ class _MatrixFlow:
     K: np.ndarray
     V: np.ndarray
     fast: bool = field(default=False, kw_only=True)
+    runs_are_independent = True
 
     def __post_init__(self):
         V = _checks.matrix("V", self.V, square=True)
@@ -261,6 +264,7 @@ class _SphereFlow:
 
     B: np.ndarray
     V: np.ndarray
+    runs_are_independent = True
 
     def __post_init__(self):
         V = _checks.matrix("V", self.V, square=True)
@@ -478,6 +482,7 @@ class ConsensusFlow:
     objective: Callable
     beta: float
     weights: np.ndarray | None = None
+    runs_are_independent = True
 
     def __post_init__(self):
         object.__setattr__(self, "beta", _checks.positive("beta", self.beta))
@@ -570,6 +575,7 @@ class MultiHeadFlow:
     Qs: np.ndarray
     Ks: np.ndarray
     Vs: np.ndarray
+    runs_are_independent = True
 
     def __post_init__(self):
         Qs, Ks, Vs = (_checks.array(name, value, ndim=3) for name, value in

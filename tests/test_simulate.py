@@ -1,5 +1,8 @@
 """The solver: second solvers, order of convergence, horizons, and what it refuses."""
 
+from contextlib import contextmanager
+from importlib import import_module
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -54,6 +57,51 @@ def test_a_batch_runs_as_its_runs():
     for index, start in enumerate(batch):
         alone = ac.simulate(flow, start, [0, 1, 2])
         assert_allclose(together.tokens[:, index], alone.tokens, atol=1e-6)  # rtol 1e-9 a step
+
+
+def test_runs_with_steps_of_their_own_are_the_single_runs():
+    flow, batch = ac.RescaledFlow(PLANE, PLANE, PLANE), np.stack([cloud(1), cloud(2), cloud(3)])
+    apart = ac.simulate(flow, batch, [0, 1, 2], share=1)
+    alone = [ac.simulate(flow, start, [0, 1, 2]) for start in batch]
+    assert_allclose(apart.tokens, np.stack([run.tokens for run in alone], axis=1), atol=1e-12)
+    assert apart.evaluations == sum(run.evaluations for run in alone)
+    pairs = ac.simulate(flow, batch, [0, 1, 2], share=2)
+    first = ac.simulate(flow, batch[:2], [0, 1, 2], share=2)
+    assert np.array_equal(pairs.tokens[:, :2], first.tokens)
+
+
+def test_batches_of_the_librarys_flows_are_cut_into_groups():
+    """40 runs of 40 tokens: two groups of 20. A callable of one's own sees all runs at once."""
+    flow = ac.RescaledFlow(PLANE, PLANE, PLANE)
+    batch = np.stack([cloud(seed, 40) for seed in range(40)])
+    run = ac.simulate(flow, batch, [0, 0.5])
+    halves = [ac.simulate(flow, half, [0, 0.5]) for half in (batch[:20], batch[20:])]
+    assert run.evaluations == sum(half.evaluations for half in halves)
+    assert np.array_equal(run.tokens, np.concatenate([half.tokens for half in halves], axis=1))
+    rates = np.arange(40.0)[:, None, None]
+    own = ac.simulate(lambda t, x: -rates * x, batch, [0, 0.5])
+    assert_allclose(own.tokens[-1], batch * np.exp(-rates / 2), atol=1e-7)
+
+
+@pytest.mark.parametrize("options", [dict(share=0), dict(share=1.5), dict(share=2, method="Euler")])
+def test_bad_shares_are_refused_by_name(options):
+    batch = np.stack([cloud(1), cloud(2)])
+    with pytest.raises(ValueError, match="^share"):
+        ac.simulate(ac.TokenFlow(PLANE, PLANE, PLANE), batch, [0, 1], **options)
+
+
+def test_progress_of_a_batch_rises_to_the_end(monkeypatch):
+    seen = []
+
+    @contextmanager
+    def recorded(times, show):
+        yield seen.append
+
+    monkeypatch.setattr(import_module("attn_clusters.simulate"), "_progress", recorded)
+    ac.simulate(ac.RescaledFlow(PLANE, PLANE, PLANE), np.stack([cloud(1), cloud(2)]), [1, 3], share=1)
+    assert min(seen) == 1.0 and 2.9 < max(seen) <= 3.0
+    middle = [t for t in seen if t > 2.0]
+    assert len(middle) > 10 and min(middle) < 2.1
 
 
 def test_any_callable_is_a_flow():
