@@ -22,7 +22,7 @@ except ImportError:  # an optional extra
     finufft = None
 
 EPS = np.finfo(float).eps
-BLOCK = 1024
+BLOCK = 512
 MANY_MODES = 64
 LARGEST_TABLE, LARGEST_CONDITION = 1e6, 50.0
 DEGREE = 26
@@ -121,17 +121,17 @@ def _circle(points, tokens, B, weights):
     if 8 * cost > len(points) * len(tokens):
         return None, np.inf
     mass = np.full(len(tokens), 1 / len(tokens)) if weights is None else weights
-    moments = _moments(_angle(tokens), mass, modes + 1)
+    moments = _moments(_directions(tokens), mass, modes + 1)
     before = np.concatenate([moments[1:2].conj(), moments[:-2]])
     sums = np.stack([moments[:-1], (before + moments[1:]) / 2, (before - moments[1:]) / 2j])
     if radius - smallest <= 8 * EPS * radius:
         series = sums * _bessel(np.arange(modes), radius)
-        found = _series(series, _angle(points @ B))
+        found = _series(series, _directions(points @ B))
     else:
         series = _in_the_angle_of_the_points(sums, B)
         if series is None:
             return None, np.inf
-        found = _series(series, _angle(points))
+        found = _series(series, _directions(points))
     # A wave e^{ik.} is off by a few k eps, and only modes up to about sqrt(radius) weigh much.
     error = EPS * (16 + 8 * np.sqrt(radius) + 500 * _by_finufft(modes))
     least = max(found[0].min(), np.finfo(float).tiny)
@@ -144,7 +144,7 @@ def _in_the_angle_of_the_points(sums, B):
     while size * modes <= LARGEST_TABLE:
         angles = 2 * np.pi * np.arange(size) / size
         queries = np.column_stack([np.cos(angles), np.sin(angles)]) @ B
-        waves = np.exp(1j * np.arange(modes)[:, None] * _angle(queries))
+        waves = np.exp(1j * np.arange(modes)[:, None] * np.angle(_directions(queries)))
         values = (sums @ (_bessel(np.arange(modes)[:, None], _length(queries)) * waves)).real
         series = np.fft.rfft(values) / size
         series[:, 1:] *= 2
@@ -164,8 +164,9 @@ def _length(vectors):
     return np.hypot(vectors[:, 0], vectors[:, 1])
 
 
-def _angle(vectors):
-    return np.arctan2(vectors[:, 1], vectors[:, 0])
+def _directions(vectors):
+    """The numbers e^{i theta} with the angles theta of the vectors."""
+    return np.ascontiguousarray(vectors / _length(vectors)[:, None]).view(complex)[:, 0]
 
 
 def _on_circle(name, points):
@@ -182,31 +183,31 @@ def _by_finufft(modes):
     return finufft is not None and modes > MANY_MODES
 
 
-def _moments(angles, mass, modes):
+def _moments(directions, mass, modes):
     """sum_j m_j e^{-i k theta_j} for 0 <= k < modes."""
     if _by_finufft(modes):
-        both = finufft.nufft1d1(angles, mass.astype(complex), 2 * modes, eps=1e-15, isign=-1)
+        both = finufft.nufft1d1(np.angle(directions), mass.astype(complex), 2 * modes, eps=1e-15, isign=-1)
         return both[modes:]
-    return sum(_waves(angles[block], modes).conj() @ mass[block] for block in _blocks(angles))
+    return sum(_waves(directions[block], modes) @ mass[block] for block in _blocks(mass)).conj()
 
 
-def _series(series, angles):
-    """Re sum_k c_k e^{i k theta} for each row of coefficients, at all angles."""
+def _series(series, directions):
+    """Re sum_k c_k e^{i k theta} for each row of coefficients, at all directions e^{i theta}."""
     count = series.shape[1]
     if _by_finufft(count):
         both = np.concatenate([np.zeros_like(series), series], axis=1)
-        return finufft.nufft1d2(angles, both, eps=1e-15, isign=1).real
-    result = np.empty((len(series), len(angles)))
-    for block in _blocks(angles):
-        result[:, block] = (series @ _waves(angles[block], count)).real
+        return finufft.nufft1d2(np.angle(directions), both, eps=1e-15, isign=1).real
+    result = np.empty((len(series), len(directions)))
+    for block in _blocks(directions):
+        result[:, block] = (series @ _waves(directions[block], count)).real
     return result
 
 
-def _waves(angles, count):
+def _waves(directions, count):
     """e^{i k theta}, shape (count, n), by doubling: log2(count) products instead of exponentials."""
-    waves = np.empty((count, len(angles)), complex)
+    waves = np.empty((count, len(directions)), complex)
     waves[0] = 1.0
-    step, known = np.exp(1j * angles), 1
+    step, known = directions, 1
     while known < count:
         new = min(known, count - known)
         np.multiply(waves[:new], step, out=waves[known:known + new])

@@ -50,6 +50,13 @@ def test_circle_at_points_that_are_not_tokens():
                     ac.attention_field(points, x, np.eye(2), V, 7.0, weights), atol=1e-9)
 
 
+def test_circle_takes_arrays_of_any_layout():
+    x, weights = tokens_and_weights(6)
+    expected = circle_field(x, x, TURN, V, 7.0, weights)
+    for other in (np.asfortranarray(x), np.repeat(x, 2, axis=0)[::2]):
+        assert_allclose(circle_field(other, other, TURN, V, 7.0, weights), expected, atol=1e-14)
+
+
 def test_circle_falls_back_where_the_normaliser_is_lost():
     """All tokens near one point, a query opposite: e^(-2 beta) is below the rounding of the sums."""
     x = circle(np.random.default_rng(3).normal(0, 0.01, N))
