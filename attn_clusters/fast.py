@@ -144,7 +144,8 @@ def _in_the_angle_of_the_points(sums, B):
     while size * modes <= LARGEST_TABLE:
         angles = 2 * np.pi * np.arange(size) / size
         queries = np.column_stack([np.cos(angles), np.sin(angles)]) @ B
-        waves = np.exp(1j * np.arange(modes)[:, None] * np.angle(_directions(queries)))
+        # Powers by doubling would be too rough here: coefficients down to eps / 4 are told from 0.
+        waves = np.exp(1j * np.arange(modes)[:, None] * np.arctan2(queries[:, 1], queries[:, 0]))
         values = (sums @ (_bessel(np.arange(modes)[:, None], _length(queries)) * waves)).real
         series = np.fft.rfft(values) / size
         series[:, 1:] *= 2
