@@ -39,7 +39,7 @@ try:
 except ImportError:  # an optional extra
     ThreadpoolController = None
 
-TILE, BOXES_FROM, SAMPLE = 256, 8, 64
+TILE, DEPTH, BOXES_FROM, SAMPLE = 256, 256, 8, 64
 WITHOUT_SHIFT, HIGHEST, LOWEST = 300.0, 600.0, -600.0
 LARGEST_BOUND = 1e306
 THREADS = os.cpu_count()
@@ -224,7 +224,11 @@ def _block_sums(block, tiles, leaders, exact, boxes, buffer):
 
 def _product(keys, block, buffer):
     scores = buffer[:len(keys) * block.shape[1]].reshape(len(keys), -1)
-    return np.matmul(keys, block, out=scores)
+    np.matmul(keys[:, :DEPTH], block[:DEPTH], out=scores)
+    # Longer sums numpy's linear algebra may cut at places that depend on its threads.
+    for start in range(DEPTH, len(block), DEPTH):
+        scores += keys[:, start:start + DEPTH] @ block[start:start + DEPTH]
+    return scores
 
 
 def _bounded(block, centres, halves, slack):

@@ -122,10 +122,11 @@ def test_a_batch_of_large_runs_is_its_runs():
     assert np.array_equal(batch, np.stack([ac.attention_average(run, run, run) for run in x]))
 
 
-@pytest.mark.parametrize("size", [1.0, 1e3])
-def test_threads_change_no_bit(size, monkeypatch):
-    x = size * np.random.default_rng(8).uniform(-1, 1, (3 * N, 2))
+@pytest.mark.parametrize("d, size", [(2, 1.0), (2, 1e3), (2, 1e6), (40, 1.0), (40, 1e3)])
+def test_threads_change_no_bit(d, size, monkeypatch):
+    x = size * np.random.default_rng(8).uniform(-1, 1, (3 * N, d))
     monkeypatch.setattr(_tiles, "THREADS_FROM", 1)
+    monkeypatch.setattr(_tiles, "_threads", lambda scores, width: _tiles.THREADS)
     results = []
     for threads in (1, 2, 5):
         monkeypatch.setattr(_tiles, "THREADS", threads)
@@ -134,14 +135,57 @@ def test_threads_change_no_bit(size, monkeypatch):
 
 
 def test_threads_of_the_linear_algebra_change_no_bit():
-    """For few dimensions a tile's products are too small for numpy's library to share them out."""
+    """Tiles have widths and depths for which numpy's library adds in one order, shared out or not."""
     code = ("import numpy as np, attn_clusters as ac\n"
-            "x = np.random.default_rng(9).uniform(-1, 1, (2, 700, 3))\n"
-            "print(ac.attention_average(x, 9 * x, x).tobytes().hex())")
+            "for d in (1, 2, 3, 10, 41, 64, 127, 500):\n"
+            "    for n in (123, 256, 701):\n"
+            "        x = np.random.default_rng(9).uniform(-1, 1, (n, d)) / d**0.5\n"
+            "        for beta in (1, 1e4, 1e7):\n"
+            "            print(ac.attention_average(beta * x[:-7], x, x).tobytes().hex())")
     found = [subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True,
                             env=os.environ | {"OPENBLAS_NUM_THREADS": count}).stdout
-             for count in ("1", "2")]
-    assert found[0] == found[1] and len(found[0]) > 100
+             for count in ("1", "2", "4")]
+    assert found[0] == found[1] == found[2] and len(found[0]) > 10**6
+
+
+def test_own_threads_wait_for_nobody(monkeypatch):
+    """Products large enough for threads of numpy's library get none of ours, unless its can be held."""
+    monkeypatch.setattr(_tiles, "THREADS", 2)
+    monkeypatch.setattr(_tiles, "LINEAR_ALGEBRA", None)
+    assert _tiles._threads(10**8, 4) == 2 and _tiles._threads(10**8, 5) == 1
+    assert _tiles._threads(10**4, 4) == 1
+    with _tiles._one_thread_of_linear_algebra():
+        pass
+    monkeypatch.setattr(_tiles, "LINEAR_ALGEBRA", object())
+    assert _tiles._threads(10**8, 5) == 2
+
+
+def test_linear_algebra_is_held_to_one_thread():
+    pytest.importorskip("threadpoolctl")
+    with _tiles._one_thread_of_linear_algebra():
+        held = [library["num_threads"] for library in _tiles.LINEAR_ALGEBRA.info()
+                if library["user_api"] == "blas"]
+    assert held and set(held) == {1}
+
+
+def test_queries_whose_best_key_no_leader_shows(monkeypatch):
+    """One query in 100 looks where no sampled query does: its largest score is 1e5 above the leaders'."""
+    rng = np.random.default_rng(11)
+    query, key = rng.uniform(-1, 1, (2, N, 3))
+    query[:, 0], query[:, 1:] = 0.0, 1e3 * query[:, 1:]
+    odd = np.arange(5, N, 99)
+    assert not set(odd) & set(range(0, N, -(-N // _tiles.SAMPLE)))
+    query[odd] = [1e4, 0.0, 0.0]
+    key[:, 0] = 0.0
+    key[7] = [10.0, 0.0, 0.0]
+    value = rng.standard_normal((N, 2))
+    blocks, exact = [], _tiles._sums_by_exact_maxima
+    monkeypatch.setattr(_tiles, "_sums_by_exact_maxima",
+                        lambda block, *others: blocks.append(block.shape[1]) or exact(block, *others))
+    assert_allclose(ac.attention_average(query, key, value), plain(query, key, value), rtol=0,
+                    atol=allowed(query, key))
+    assert blocks == [len(odd) + -len(odd) % 8]
+    assert_allclose(ac.attention_average(query, key, value)[odd], value[[7] * len(odd)], atol=0)
 
 
 @pytest.mark.parametrize("size", [1.0, 30.0])
