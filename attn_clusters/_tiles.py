@@ -16,7 +16,8 @@ The scores are cut into tiles of 256 keys by 256 queries, small enough for the c
   queries. Scores are held between -600 and 600. Below, the weight is 1e-261, which float64 cannot
   add to 1, and the exponential of still smaller numbers would be denormal, hence many times slower
   to compute with. Above, the leaders were not good enough: a normaliser of e^600 tells so
-  afterwards, and the few queries concerned are computed again with exact maxima.
+  afterwards, and the few queries concerned are computed again with exact maxima. Where this would
+  concern many, as a sample shows, all maxima are exact from the start.
 * From eight tiles on, tokens are first sorted, so that tiles are compact boxes. Over a box the
   scores of a query lie between bounds that cost nothing: tiles whose every weight is below
   e^-40 / n of the largest are left out, others are spared the limits.
@@ -31,6 +32,7 @@ import os
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from math import prod
+from typing import NamedTuple
 
 import numpy as np
 
@@ -49,46 +51,62 @@ OVERFLOW = ("query: a score <q, k> exceeds the range of float64 (1.8e308); "
             "scale the tokens or stop the run earlier")
 
 
+class _Plan(NamedTuple):
+    """What all blocks of queries share.
+
+    `tiles` are pairs of keys (height, k + 1) and values (p + 1, height). `leaders` is None where no
+    shift is needed, `boxes` where tokens are not sorted.
+    """
+
+    tiles: list
+    leaders: np.ndarray | None
+    boxes: tuple | None
+
+
 def tiled_average(query, key, value, log_weights):
     """The average of one run: arrays of shape (m, k), (n, k), (n, p) and (n,) or None."""
     keys, bound = _folded(query, key, log_weights)
     scale = max(1.0, value.max(), -value.min())
-    values = _columns(value / scale, 1.0)
-    order, boxes, leaders, exact, height = np.arange(len(query)), None, None, False, _height(len(key))
+    values = _columns(value if scale == 1 else value / scale, 1.0)
+    order, leaders, boxes, exact, height = None, None, None, False, _height(len(key))
     if bound > WITHOUT_SHIFT:
         if len(key) >= BOXES_FROM * TILE:
             order, columns = _neighbours(query, TILE), _neighbours(keys, height)
             keys, values = keys[columns], values[columns]
             boxes = _boxes(keys, height, 8 * np.finfo(float).eps * bound)
         leaders, exact = _leaders(query, keys)
-    tiles = [(keys[start:start + height], values[start:start + height].T)
-             for start in range(0, len(keys), height)]
+    plan = _Plan([(keys[start:start + height], values[start:start + height].T)
+                  for start in range(0, len(keys), height)], leaders, boxes)
     sums = np.empty((len(query), values.shape[1]))
-
-    def run(order, exact):
-        # Threads take their blocks from one iterator, so that a slow core gets fewer of them.
-        starts = iter(range(0, len(order), TILE))
-
-        def work():
-            buffer = aligned(height * TILE)
-            for start in starts:
-                rows = order[start:start + TILE]
-                block = _block(query[rows], keys)
-                sums[rows] = _block_sums(block, tiles, leaders, exact, boxes, buffer).T[:len(rows)]
-
-        threads = _threads(len(order) * len(key), max(keys.shape[1], values.shape[1]))
-        if threads == 1:
-            return work()
-        with _one_thread_of_linear_algebra(), ThreadPoolExecutor(threads - 1) as pool:
-            others = [pool.submit(work) for _ in range(threads - 1)]
-            work()
-            for other in others:
-                other.result()
-
-    run(order, exact)
+    _fill(sums, query, order, plan, exact)
     if leaders is not None:
-        run(order[sums[order, -1] >= np.exp(HIGHEST)], True)
+        lost = sums[:, -1] >= np.exp(HIGHEST)
+        _fill(sums, query, np.flatnonzero(lost) if order is None else order[lost[order]], plan, True)
     return sums[:, :value.shape[1]] / sums[:, -1:] * scale
+
+
+def _fill(sums, query, order, plan, exact):
+    """Write the rows of `sums` that `order` names (None: all), in threads where these pay."""
+    count = len(query) if order is None else len(order)
+    # Threads take their blocks from one iterator, so that a slow core gets fewer of them.
+    starts = iter(range(0, count, TILE))
+    keys, values = plan.tiles[0]
+
+    def work():
+        buffer = aligned(len(keys) * TILE)
+        for start in starts:
+            rows = slice(start, start + TILE) if order is None else order[start:start + TILE]
+            some = query[rows]
+            sums[rows] = _block_sums(_block(some, keys.shape[1]), plan, exact, buffer).T[:len(some)]
+
+    threads = _threads(count * len(keys) * len(plan.tiles), max(keys.shape[1], len(values)))
+    if threads == 1:
+        return work()
+    with _one_thread_of_linear_algebra(), ThreadPoolExecutor(threads - 1) as pool:
+        others = [pool.submit(work) for _ in range(threads - 1)]
+        work()
+        for other in others:
+            other.result()
 
 
 def _threads(scores, width):
@@ -105,7 +123,7 @@ def aligned(*shape):
     """Memory that begins with a cache line, which makes what is done to a tile cheaper by a quarter."""
     size = prod(shape)
     memory = np.empty(size + 7)
-    start = -memory.ctypes.data % 64 // 8
+    start = -memory.__array_interface__["data"][0] % 64 // 8
     return memory[start:start + size].reshape(shape)
 
 
@@ -120,19 +138,18 @@ def _columns(*parts):
     Numpy's linear algebra is faster on an even number of columns.
     """
     n, width = len(parts[0]), sum(part.shape[1] if np.ndim(part) else 1 for part in parts)
-    result = aligned(n, width + width % 2)
-    column = 0
+    result, column = np.zeros((n, width + width % 2)), 0
     for part in parts[:-1]:
         result[:, column:column + part.shape[1]] = part
         column += part.shape[1]
-    result[:, column:-1], result[:, -1] = 0.0, parts[-1]
+    result[:, -1] = parts[-1]
     return result
 
 
 def _folded(query, key, log_weights):
     """Keys (k - c, l - mean l, 1) and a bound on their products with (q, 1, 0), the scores."""
     with np.errstate(over="ignore", invalid="ignore"):
-        parts = [key - key.mean(axis=0)]
+        parts = [key - np.add.reduce(key, axis=0) / len(key)]
         bound = _largest_norm(query)
         if log_weights is not None:
             parts.append((log_weights - log_weights.mean())[:, None])
@@ -145,20 +162,21 @@ def _folded(query, key, log_weights):
     return keys, bound
 
 
-def _block(query, keys):
-    """Columns (q, 1, 0) to multiply with the keys; more of them make a multiple of eight."""
+def _block(query, size):
+    """Columns (q, 1, 0) to multiply with keys of that size; some more make it a multiple of eight."""
     m, d = query.shape
     # Where no log-weights were folded in, the ones meet the zeros that make the keys' number even.
-    block = aligned(keys.shape[1], m + -m % 8)
-    block[:d, :m], block[:d, m:], block[d:-1], block[-1] = query.T, 0.0, 1.0, 0.0
+    block = np.zeros((size, m + -m % 8))
+    block[:d, :m], block[d:-1] = query.T, 1.0
     return block
 
 
 def _largest_norm(vectors):
-    largest = max(vectors.max(), -vectors.min())
-    if 0 < largest < 1e-100 or largest > 1e100:  # the squares would leave the range of float64
-        return largest * _largest_norm(vectors / largest)
-    return np.sqrt(np.einsum("ij,ij->i", vectors, vectors).max())
+    square = np.maximum.reduce(np.einsum("ij,ij->i", vectors, vectors))
+    if 1e-200 < square < 1e200:
+        return np.sqrt(square)
+    largest = np.abs(vectors).max()  # squares leave the range of float64
+    return largest * _largest_norm(vectors / largest) if 0 < largest < np.inf else largest
 
 
 def _neighbours(points, size):
@@ -188,7 +206,7 @@ def _boxes(keys, height, slack):
 def _leaders(query, keys):
     """Keys with the largest score for a sample of queries; whether those serve others badly."""
     sample = query[::-(-len(query) // SAMPLE)]
-    sample = _block(sample, keys).T[:len(sample)]
+    sample = _block(sample, keys.shape[1]).T[:len(sample)]
     best, largest = np.zeros(len(sample), int), np.full(len(sample), -np.inf)
     for start in range(0, len(keys), 4 * TILE):
         scores = sample @ keys[start:start + 4 * TILE].T
@@ -202,8 +220,9 @@ def _leaders(query, keys):
     return keys[np.unique(best)], len(query) > SAMPLE and unserved
 
 
-def _block_sums(block, tiles, leaders, exact, boxes, buffer):
+def _block_sums(block, plan, exact, buffer):
     """Sums of weights times (v, 1) for one block of queries, shape (p + 1, queries)."""
+    tiles, leaders, boxes = plan
     chosen, limits = range(len(tiles)), [leaders is not None] * len(tiles)
     if leaders is not None:
         block[-1] = -(leaders @ block).max(axis=0)
@@ -217,15 +236,16 @@ def _block_sums(block, tiles, leaders, exact, boxes, buffer):
         scores = _product(keys, block, buffer)
         if limits[tile]:
             np.clip(scores, LOWEST, HIGHEST, out=scores)
-        np.exp(scores, out=scores)
-        sums += values @ scores
+        sums += values @ np.exp(scores, out=scores)
     return sums
 
 
 def _product(keys, block, buffer):
     scores = buffer[:len(keys) * block.shape[1]].reshape(len(keys), -1)
-    np.matmul(keys[:, :DEPTH], block[:DEPTH], out=scores)
+    if len(block) <= DEPTH:
+        return np.matmul(keys, block, out=scores)
     # Longer sums numpy's linear algebra may cut at places that depend on its threads.
+    np.matmul(keys[:, :DEPTH], block[:DEPTH], out=scores)
     for start in range(DEPTH, len(block), DEPTH):
         scores += keys[:, start:start + DEPTH] @ block[start:start + DEPTH]
     return scores

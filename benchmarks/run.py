@@ -1,10 +1,11 @@
 """Measure the library on this machine: python benchmarks/run.py [--out FILE].
 
-Every number is a ratio of times taken in turn in one process, each the least of several rounds: what
+Every number is a ratio of times taken in turn in one process, each the median of several rounds: what
 else the machine does hits both sides alike. Times are of processor seconds, except for threads.
 """
 
 import argparse
+import importlib
 import json
 import os
 import platform
@@ -19,50 +20,92 @@ from loops import rescaled_change
 
 import attn_clusters as ac
 from attn_clusters import _tiles, fast
+from attn_clusters._tiles import TILE, aligned
 from attn_clusters.performance import fitted_slope
 
 OUT = Path(__file__).resolve().parent.parent / "attn_clusters" / "data" / "performance.json"
 IDENTITY = np.eye(2)
+simulate = importlib.import_module("attn_clusters.simulate")  # the name means the function
 
 
 def in_turn(calls, rounds, clock=time.process_time):
-    """Least time of each call; the calls take turns."""
-    best = dict.fromkeys(calls, np.inf)
+    """Median time of each call; the calls take turns, each warmed up by a first one of its own.
+
+    Not the least time: a short call finds a quiet moment of the machine more easily than a long one.
+    """
+    times = {name: [] for name in calls}
     for _ in range(rounds):
         for name, call in calls.items():
+            call()
             start = clock()
             call()
-            best[name] = min(best[name], clock() - start)
-    return best
+            times[name].append(clock() - start)
+    return {name: float(np.median(times[name])) for name in calls}
 
 
-def exponentials(count):
-    """numpy's exp on `count` numbers, a cache-sized block at a time."""
-    numbers, result = np.linspace(-5, 0, 2**16), np.empty(2**16)
-
+def repeated(call, times):
     def run():
-        for _ in range(round(count / 2**16)):
-            np.exp(numbers, out=result)
+        for _ in range(times):
+            call()
 
-    return run, round(count / 2**16) * 2**16
+    return run
+
+
+def hardware():
+    """What bounds the kernel: numpy's exp on 2^16 numbers in the cache, and a product of matrices."""
+    numbers, result = aligned(2**16), aligned(2**16)
+    numbers[:] = np.linspace(-5, 0, 2**16)
+    square = np.random.default_rng(0).standard_normal((1024, 1024))
+    out = np.empty_like(square)
+    return {"exp": repeated(lambda: np.exp(numbers, out=result), 16),
+            "product": lambda: np.matmul(square, square, out=out)}
+
+
+def rates(best):
+    """Exponentials and floating-point operations per second."""
+    return {"exp_per_second": 2**20 / best["exp"], "flops_per_second": 2 * 1024**3 / best["product"]}
+
+
+def bound(n, d, exp_per_second, flops_per_second):
+    """max(n^2 exponentials, 4 n^2 d floating-point operations), in seconds."""
+    return n**2 * max(1 / exp_per_second, 4 * d / flops_per_second)
 
 
 def single_thread(rounds):
-    """Time of one average against max(n^2 exponentials, 4 n^2 d floating-point operations)."""
-    found, square = [], np.random.default_rng(0).standard_normal((1024, 1024))
+    """Time of one average against the bound that the hardware sets."""
+    found = []
     for n, d in ((1000, 1), (1000, 2), (1000, 3), (4096, 2), (4096, 3), (4096, 64), (4096, 128)):
         x = tokens(n, d) / np.sqrt(d)
-        run, count = exponentials(n * n)
-        calls = {"average": lambda x=x: ac.attention_average(x, x, x), "exp": run,
-                 "product": lambda: square @ square}
+        calls = {"average": lambda x=x: ac.attention_average(x, x, x)} | hardware()
         calls |= rivals(x) if d <= 3 else {}
-        best = in_turn(calls, max(3, round(rounds * 4e6 / n**2 / max(1, d / 8))))
-        bound = max(best["exp"] / count, best["product"] / 1024**3 / 2 * 4 * d) * n * n
-        found.append({"n": n, "d": d, "seconds": best["average"], "of_bound": best["average"] / bound,
-                      "exp_per_second": count / best["exp"],
-                      "flops_per_second": 2 * 1024**3 / best["product"]}
-                     | {name: best[name] / best["average"] for name in best
-                        if name not in ("average", "exp", "product")})
+        best = in_turn(calls, max(5, round(rounds * 4e6 / n**2 / max(1, d / 8))))
+        found.append({"n": n, "d": d, "seconds": best["average"]} | rates(best)
+                     | {"of_bound": best["average"] / bound(n, d, **rates(best))}
+                     | {name: best[name] / best["average"] for name in ("full_matrices", "torch")
+                        if name in best})
+    return found
+
+
+def profile(rounds):
+    """Where the time goes: the three passes over one tile, in the cache, times the number of tiles."""
+    found = []
+    for n, d in ((1000, 2), (4096, 2), (4096, 8), (4096, 64), (4096, 128)):
+        x = tokens(n, d) / np.sqrt(d)
+        keys, _ = _tiles._folded(x, x, None)
+        values, block = _tiles._columns(x, 1.0), _tiles._block(x[:TILE], keys.shape[1])
+        height = _tiles._height(n)
+        scores, weights = aligned(height, TILE), aligned(height, TILE)
+        np.matmul(keys[:height], block, out=scores)
+        passes = {"scores": lambda k=keys[:height], b=block, s=scores: np.matmul(k, b, out=s),
+                  "exp of scores": lambda s=scores, w=weights: np.exp(s, out=w),
+                  "weights times values": lambda v=values[:height].T, w=weights: v @ w}
+        calls = {name: repeated(call, 20) for name, call in passes.items()} | hardware()
+        calls["average"] = lambda x=x: ac.attention_average(x, x, x)
+        best = in_turn(calls, max(5, round(rounds * 4e6 / n**2 / max(1, d / 8))))
+        least = bound(n, d, **rates(best))
+        parts = {name: best[name] / 20 * n**2 / scores.size / least for name in passes}
+        total = best["average"] / least
+        found.append({"n": n, "d": d} | parts | {"the rest": total - sum(parts.values()), "all": total})
     return found
 
 
@@ -80,49 +123,64 @@ def rivals(x):
 
 
 def temperatures(rounds):
-    """Largest time at large beta relative to beta = 1, with uniform tokens."""
+    """Time at large beta, and of five far clusters, relative to beta = 1 with uniform tokens."""
     found = []
-    for n in (1000, 4096, 20000):
-        x = tokens(n, 2)
+    for n, d in ((1000, 1), (1000, 2), (1000, 3), (1000, 8), (4096, 2), (4096, 8), (4096, 64), (20000, 2)):
+        x = tokens(n, d) / np.sqrt(d)
+        late = 1e3 * x[np.random.default_rng(0).integers(5, size=n)] + x
         calls = {beta: lambda beta=beta, x=x: ac.attention_average(beta * x, x, x)
-                 for beta in (1.0, 1e2, 1e3, 1e5, 1e8)}
-        best = in_turn(calls, max(2, round(rounds * 4e6 / n**2)))
-        found += [{"n": n, "beta": beta, "of_beta_one": best[beta] / best[1.0]} for beta in best]
+                 for beta in (1.0, 1e2, 1e3, 1e4, 1e5, 1e6, 1e8)}
+        calls["late"] = lambda late=late: ac.attention_average(late, late, late)
+        best = in_turn(calls, max(2, round(rounds * 4e6 / n**2 / max(1, d / 8))))
+        found += [{"n": n, "d": d, "beta": beta, "of_beta_one": best[beta] / best[1.0]} for beta in best]
     return found
 
 
 def threads(rounds):
     """Two threads against one, in seconds on the wall."""
     found = []
-    for n in (4096, 10000):
-        x, calls = tokens(n, 2), {}
+    for n, d in ((4096, 2), (4096, 64), (10000, 2)):
+        x, calls = tokens(n, d) / np.sqrt(d), {}
         for count in (1, 2):
             def run(count=count, x=x):
                 _tiles.THREADS = count
                 ac.attention_average(x, x, x)
             calls[count] = run
-        best = in_turn(calls, max(3, round(rounds * 4e6 / n**2)), time.perf_counter)
-        found.append({"n": n, "speedup": best[1] / best[2]})
+        best = in_turn(calls, max(5, round(rounds * 4e6 / n**2)), time.perf_counter)
+        found.append({"n": n, "d": d, "speedup": best[1] / best[2]})
     _tiles.THREADS = 1
     return found
 
 
 def small_systems(rounds):
-    """A run of 40 tokens against loops (one evaluation, times their number); batches of runs."""
+    """A run of 40 tokens against loops (one evaluation, times their number)."""
     flow = ac.RescaledFlow(IDENTITY, IDENTITY, IDENTITY)
-    z = np.random.default_rng(3).uniform(-5, 5, (200, 40, 2))
-    evaluations = ac.simulate(flow, z[0], [0.0, 5.0]).evaluations
-    best = in_turn({
-        "run": lambda: ac.simulate(flow, z[0], [0.0, 5.0], rtol=1e-9),
-        "loops": lambda: rescaled_change(1.0, z[0], IDENTITY, IDENTITY, IDENTITY),
-        "one": lambda: [flow(1.0, run) for run in z[:20]],
-        "batch": lambda: flow(1.0, z)}, max(3, rounds // 2))
-    together = ac.simulate(flow, z, [0.0, 5.0]).evaluations
+    z = np.random.default_rng(3).uniform(-5, 5, (40, 2))
+    evaluations = ac.simulate(flow, z, [0.0, 5.0]).evaluations
+    best = in_turn({"run": lambda: ac.simulate(flow, z, [0.0, 5.0], rtol=1e-9),
+                    "loops": lambda: rescaled_change(1.0, z, IDENTITY, IDENTITY, IDENTITY)},
+                   max(3, rounds // 2))
     return {"evaluations": evaluations, "seconds": best["run"],
             "loops_seconds_per_evaluation": best["loops"],
-            "of_loops": evaluations * best["loops"] / best["run"],
-            "batch_per_run": best["one"] / 20 / (best["batch"] / 200),
-            "evaluations_of_200_runs_together": together}
+            "of_loops": evaluations * best["loops"] / best["run"]}
+
+
+def batches(rounds):
+    """200 runs together against one by one: one evaluation, and whole adaptive runs."""
+    flow, found = ac.RescaledFlow(IDENTITY, IDENTITY, IDENTITY), []
+    for n in (10, 20, 40):
+        z = np.random.default_rng(3).uniform(-5, 5, (200, n, 2))
+        best = in_turn({"one": lambda z=z: [flow(1.0, run) for run in z[:20]],
+                        "batch": lambda z=z: flow(1.0, z)}, 10 * rounds)
+        runs = in_turn({"one": lambda z=z: [ac.simulate(flow, run, [0.0, 5.0]) for run in z[:20]],
+                        "batch": lambda z=z: ac.simulate(flow, z, [0.0, 5.0])}, 3)
+        alone = np.mean([ac.simulate(flow, run, [0.0, 5.0]).evaluations for run in z[:20]])
+        share = simulate._fast_share(flow, z)
+        shared = ac.simulate(flow, z, [0.0, 5.0]).evaluations / -(-len(z) // share)
+        found.append({"n": n, "evaluation": 10 * best["one"] / best["batch"],
+                      "adaptive": 10 * runs["one"] / runs["batch"], "share": share,
+                      "evaluations_alone": float(alone), "evaluations_shared": shared})
+    return found
 
 
 def many_tokens():
@@ -182,7 +240,9 @@ def main():
                "single_thread": single_thread(options.rounds),
                "temperatures": temperatures(options.rounds),
                "threads": threads(options.rounds),
+               "profile": profile(options.rounds),
                "small_systems": small_systems(options.rounds),
+               "batches": batches(options.rounds),
                "many_tokens": many_tokens()}
     text = json.dumps(results, indent=1, default=float)
     options.out.write_text(json.dumps(shortened(json.loads(text)), indent=1) + "\n")
