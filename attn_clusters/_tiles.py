@@ -4,8 +4,8 @@ For queries q_i, keys k_j, values v_j and log-weights l_j the softmax average is
 
     m_i = sum_j exp(<q_i, k_j> + l_j) v_j / sum_j exp(<q_i, k_j> + l_j).
 
-The scores are cut into tiles of 256 keys by 256 queries, small enough for the cache, so that no
-(n, n) array is ever held. What makes a tile cheap:
+The scores are cut into tiles of 256 keys by 256 queries (1024 from about 48 dimensions on), small
+enough for the cache, so that no (n, n) array is ever held. What makes a tile cheap:
 
 * A shift s_i, the log-weights and the centre c of the keys go into the product that makes the
   scores, <(k_j - c, l_j, 1), (q_i, 1, -s_i)>; the normaliser comes out of the product that averages
@@ -41,7 +41,7 @@ try:
 except ImportError:  # an optional extra
     ThreadpoolController = None
 
-TILE, DEPTH, BOXES_FROM, SAMPLE = 256, 256, 8, 64
+TILE, DEPTH, LONG, BOXES_FROM, SAMPLE = 256, 256, 48, 8, 64
 WITHOUT_SHIFT, HIGHEST, LOWEST = 300.0, 600.0, -600.0
 LARGEST_BOUND = 1e306
 THREADS = os.cpu_count()
@@ -88,14 +88,16 @@ def tiled_average(query, key, value, log_weights):
 def _fill(sums, query, order, plan, exact):
     """Write the rows of `sums` that `order` names (None: all), in threads where these pay."""
     count = len(query) if order is None else len(order)
-    # Threads take their blocks from one iterator, so that a slow core gets fewer of them.
-    starts = iter(range(0, count, TILE))
     keys, values = plan.tiles[0]
+    # The longer the keys, the more queries must share their way from memory.
+    width = TILE if keys.shape[1] <= LONG else 4 * TILE
+    # Threads take their blocks from one iterator, so that a slow core gets fewer of them.
+    starts = iter(range(0, count, width))
 
     def work():
-        buffer = aligned(len(keys) * TILE)
+        buffer = aligned(len(keys) * width)
         for start in starts:
-            rows = slice(start, start + TILE) if order is None else order[start:start + TILE]
+            rows = slice(start, start + width) if order is None else order[start:start + width]
             some = query[rows]
             sums[rows] = _block_sums(_block(some, keys.shape[1]), plan, exact, buffer).T[:len(some)]
 

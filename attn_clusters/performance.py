@@ -89,7 +89,8 @@ def _other_rows(results):
         name = f"200 runs of {found['n']} tokens: one by one / together, "
         yield name + "one evaluation", f"{found['evaluation']:.1f}", "at least 3"
         yield (f"{name}adaptive runs ({found['share']} share steps: {found['evaluations_shared']:.0f} "
-               f"evaluations, alone {found['evaluations_alone']:.0f})", f"{found['adaptive']:.1f}", "at least 3")
+               f"evaluations, alone {found['evaluations_alone']:.0f})", f"{found['adaptive']:.1f}",
+               "at least 3")
     for found in results["many_tokens"]:
         aim = {"circle, beta = 20": "at most 0.5 s", "line, beta = 100": "at most 1 s"}.get(found["path"], "")
         yield (f"{found['path']}, n = {found['n'][-1]}",

@@ -92,9 +92,10 @@ def profile(rounds):
     for n, d in ((1000, 2), (4096, 2), (4096, 8), (4096, 64), (4096, 128)):
         x = tokens(n, d) / np.sqrt(d)
         keys, _ = _tiles._folded(x, x, None)
-        values, block = _tiles._columns(x, 1.0), _tiles._block(x[:TILE], keys.shape[1])
+        width = TILE if keys.shape[1] <= _tiles.LONG else 4 * TILE
+        values, block = _tiles._columns(x, 1.0), _tiles._block(x[:width], keys.shape[1])
         height = _tiles._height(n)
-        scores, weights = aligned(height, TILE), aligned(height, TILE)
+        scores, weights = aligned(height, block.shape[1]), aligned(height, block.shape[1])
         np.matmul(keys[:height], block, out=scores)
         passes = {"scores": lambda k=keys[:height], b=block, s=scores: np.matmul(k, b, out=s),
                   "exp of scores": lambda s=scores, w=weights: np.exp(s, out=w),
