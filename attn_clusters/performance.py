@@ -85,6 +85,8 @@ def _kernel_rows(results):
 def _other_rows(results):
     small = results["small_systems"]
     yield "40 tokens: nested loops / simulate", f"{small['of_loops']:.0f}", "at least 5000"
+    yield ("40 tokens: nested loops with one matrix exponential / simulate",
+           f"{small['of_kinder_loops']:.0f}", "")
     for found in results["batches"]:
         name = f"200 runs of {found['n']} tokens: one by one / together, "
         yield name + "one evaluation", f"{found['evaluation']:.1f}", "at least 3"

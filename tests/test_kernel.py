@@ -1,10 +1,12 @@
 """Many tokens: the average tile by tile, against the plain formula in longer precision."""
 
+import importlib.util
 import os
 import subprocess
 import sys
 import tracemalloc
 from decimal import Decimal, localcontext
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -198,3 +200,15 @@ def test_no_array_of_n_squared_numbers(size):
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 5e6
+
+
+def test_the_benchmarks_loops_compute_what_the_flow_does():
+    path = Path(__file__).resolve().parent.parent / "benchmarks" / "loops.py"
+    spec = importlib.util.spec_from_file_location("loops", path)
+    loops = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(loops)
+    rng = np.random.default_rng(12)
+    z, Q, K, V = rng.standard_normal((6, 2)), *rng.standard_normal((3, 2, 2))
+    expected = ac.RescaledFlow(Q, K, V)(0.7, z)
+    for change in (loops.rescaled_change, loops.rescaled_change_with_one_exponential):
+        assert_allclose(change(0.7, z, Q, K, V), expected, atol=1e-13)
