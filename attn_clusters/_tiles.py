@@ -95,7 +95,7 @@ def _fill(sums, query, order, plan, exact):
     starts = iter(range(0, count, width))
 
     def work():
-        buffer = aligned(len(keys) * width)
+        buffer = aligned(len(keys) * min(width, count + 7))
         for start in starts:
             rows = slice(start, start + width) if order is None else order[start:start + width]
             some = query[rows]
@@ -277,6 +277,8 @@ def _sums_by_exact_maxima(block, tiles, buffer):
     sums = np.zeros((len(tiles[0][1]), block.shape[1]))
     for (keys, values), largest in zip(tiles, maxima, strict=True):
         live = _in_eights(np.flatnonzero(largest > _negligible(len(tiles))))
+        if not len(live):
+            continue
         scores = _product(keys, block[:, live], buffer)
         np.clip(scores, LOWEST, HIGHEST, out=scores)
         sums[:, live] += values @ np.exp(scores, out=scores)
@@ -284,5 +286,5 @@ def _sums_by_exact_maxima(block, tiles, buffer):
 
 
 def _in_eights(indices):
-    """The indices, some of them repeated, so that their number is a multiple of eight."""
-    return np.resize(indices, len(indices) + -len(indices) % 8)
+    """The indices, the first one repeated until their number is a multiple of eight."""
+    return np.concatenate([indices, indices[:1].repeat(-len(indices) % 8)])
