@@ -102,7 +102,8 @@ def _fill(sums, query, order, plan, exact):
             sums[rows] = _block_sums(_block(some, keys.shape[1]), plan, exact, buffer).T[:len(some)]
 
     threads = _threads(count * len(keys) * len(plan.tiles), max(keys.shape[1], len(values)))
-    if threads == 1:
+    threads = min(threads, count // (2 * width))  # at least two blocks for each
+    if threads <= 1:
         return work()
     with _one_thread_of_linear_algebra(), ThreadPoolExecutor(threads - 1) as pool:
         others = [pool.submit(work) for _ in range(threads - 1)]

@@ -1,4 +1,8 @@
-"""Averages of values under softmax (or hardmax) weights, and the attention matrix."""
+"""Averages of values under softmax (or hardmax) weights, and the attention matrix.
+
+Few tokens are one product, exp and another product, for one run or for many at once. Many tokens go
+through the tiles of `_tiles`, and arrays of other libraries through the array API.
+"""
 
 import numpy as np
 

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import tracemalloc
+from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal, localcontext
 from pathlib import Path
 
@@ -148,6 +149,27 @@ def test_threads_of_the_linear_algebra_change_no_bit():
                             env=os.environ | {"OPENBLAS_NUM_THREADS": count}).stdout
              for count in ("1", "2", "4")]
     assert found[0] == found[1] == found[2] and len(found[0]) > 10**6
+
+
+def test_threads_share_the_blocks(monkeypatch):
+    """Two blocks of 256 queries or more for each thread, and no threads for few scores."""
+    pools = []
+
+    class Recorded(ThreadPoolExecutor):
+        def __init__(self, workers):
+            pools.append(workers)
+            super().__init__(workers)
+
+    monkeypatch.setattr(_tiles, "ThreadPoolExecutor", Recorded)
+    monkeypatch.setattr(_tiles, "THREADS", 64)
+    x = np.random.default_rng(13).uniform(-1, 1, (4096, 2))
+    ac.attention_average(x, x, x)
+    ac.attention_average(x[:2048], x, x)
+    assert pools == [7]  # eight, with the one that runs the test
+    monkeypatch.setattr(_tiles, "THREADS_FROM", 1)
+    ac.attention_average(x[:1536], x, x)
+    ac.attention_average(x[:1000], x, x)
+    assert pools == [7, 2]
 
 
 def test_own_threads_wait_for_nobody(monkeypatch):
