@@ -11,10 +11,41 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
+from queue import Empty
 
 MEGABYTES = 1000  # what Binder grants a notebook, less a margin of 24 MB
 PROCESSES = 2
+
+
+def wakeful(client):
+    """Let a notebook client look for replies every second.
+
+    Where a cell makes widgets, nbclient can miss that the reply has come and sleep until the cell's
+    time is up (jupyter/nbclient, issue 312).
+    """
+    start = client.async_start_new_kernel_client
+
+    async def started():
+        kernel = await start()
+        channel = kernel.shell_channel
+        kernel.shell_channel.get_msg = partial(in_short_waits, channel.get_msg)
+        return kernel
+
+    client.async_start_new_kernel_client = started
+    return client
+
+
+async def in_short_waits(get_message, timeout=None):
+    """The next message, or queue.Empty after `timeout` seconds (None: never)."""
+    end = time.monotonic() + (float("inf") if timeout is None else timeout)
+    while True:
+        try:
+            return await get_message(timeout=max(0.0, min(1.0, end - time.monotonic())))
+        except Empty:
+            if time.monotonic() >= end:
+                raise
 
 
 def run(path, executed):
@@ -26,8 +57,8 @@ def run(path, executed):
     resources = {"metadata": {"path": str(Path(path).resolve().parent)}}
     start = time.monotonic()
     # The times of cells would be part of what the cache of notebooks is matched by.
-    NotebookClient(notebook, timeout=240, kernel_name="python3", resources=resources,
-                   record_timing=False).execute()
+    wakeful(NotebookClient(notebook, timeout=240, kernel_name="python3", resources=resources,
+                           record_timing=False)).execute()
     seconds = time.monotonic() - start
     nbformat.write(notebook, executed)
     peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss

@@ -4,6 +4,7 @@ import sys
 from pathlib import Path
 
 import nbformat
+from measure import wakeful
 from nbclient import NotebookClient
 
 BOOK = Path(__file__).resolve().parent
@@ -19,8 +20,8 @@ def main():
         print(path)
         notebook = nbformat.read(path, as_version=4)
         resources = {"metadata": {"path": str(path.resolve().parent)}}
-        NotebookClient(notebook, timeout=120, kernel_name="python3", resources=resources,
-                       record_timing=False).execute()
+        wakeful(NotebookClient(notebook, timeout=120, kernel_name="python3", resources=resources,
+                               record_timing=False)).execute()
         # What differs from run to run, or machine to machine, without saying anything, is not stored.
         notebook.metadata = nbformat.from_dict(METADATA)
         for cell in notebook.cells:
