@@ -10,7 +10,7 @@ import numpy as np
 
 def foreign(value):
     """Whether `value` is an array of another library, told by the protocol or by its name."""
-    if type(value) is np.ndarray or isinstance(value, (np.ndarray, np.generic, list, tuple, float, int)):
+    if isinstance(value, (np.ndarray, np.generic, list, tuple, float, int)):
         return False
     return hasattr(value, "__array_namespace__") or type(value).__module__.startswith("torch")
 

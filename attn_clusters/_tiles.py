@@ -77,39 +77,45 @@ def tiled_average(query, key, value, log_weights):
         leaders, exact = _leaders(query, keys)
     plan = _Plan([(keys[start:start + height], values[start:start + height].T)
                   for start in range(0, len(keys), height)], leaders, boxes)
-    sums = np.empty((len(query), values.shape[1]))
-    _fill(sums, query, order, plan, exact)
+    if order is not None:
+        query = query[order]
+    sums = _sums(query, plan, exact)
     if leaders is not None:
-        lost = sums[:, -1] >= np.exp(HIGHEST)
-        _fill(sums, query, np.flatnonzero(lost) if order is None else order[lost[order]], plan, True)
-    return sums[:, :value.shape[1]] / sums[:, -1:] * scale
+        lost = np.flatnonzero(sums[:, -1] >= np.exp(HIGHEST))
+        sums[lost] = _sums(query[lost], plan, True)
+    average = sums[:, :value.shape[1]] / sums[:, -1:] * scale
+    if order is None:
+        return average
+    result = np.empty_like(average)
+    result[order] = average
+    return result
 
 
-def _fill(sums, query, order, plan, exact):
-    """Write the rows of `sums` that `order` names (None: all), in threads where these pay."""
-    count = len(query) if order is None else len(order)
-    keys, values = plan.tiles[0]
-    # The longer the keys, the more queries must share their way from memory.
-    width = TILE if keys.shape[1] <= LONG else 4 * TILE
+def _sums(query, plan, exact):
+    """Sums of weights times (v, 1), shape (queries, p + 1), in threads where these pay."""
+    count, (keys, values) = len(query), plan.tiles[0]
+    width, sums = _width(keys.shape[1]), np.empty((count, len(values)))
     # Threads take their blocks from one iterator, so that a slow core gets fewer of them.
     starts = iter(range(0, count, width))
 
     def work():
         buffer = aligned(len(keys) * min(width, count + 7))
         for start in starts:
-            rows = slice(start, start + width) if order is None else order[start:start + width]
-            some = query[rows]
-            sums[rows] = _block_sums(_block(some, keys.shape[1]), plan, exact, buffer).T[:len(some)]
+            some = query[start:start + width]
+            block = _block(some, keys.shape[1])
+            sums[start:start + width] = _block_sums(block, plan, exact, buffer).T[:len(some)]
 
     threads = _threads(count * len(keys) * len(plan.tiles), max(keys.shape[1], len(values)))
     threads = min(threads, count // (2 * width))  # at least two blocks for each
     if threads <= 1:
-        return work()
+        work()
+        return sums
     with _one_thread_of_linear_algebra(), ThreadPoolExecutor(threads - 1) as pool:
         others = [pool.submit(work) for _ in range(threads - 1)]
         work()
         for other in others:
             other.result()
+    return sums
 
 
 def _threads(scores, width):
@@ -133,6 +139,11 @@ def aligned(*shape):
 def _height(count):
     """Height of the tiles that share out `count` keys evenly."""
     return -(-count // -(-count // TILE))
+
+
+def _width(size):
+    """Width of the tiles: the longer the keys, the more queries must share their way from memory."""
+    return TILE if size <= LONG else 4 * TILE
 
 
 def _columns(*parts):

@@ -175,7 +175,7 @@ def _scores(query, key, log_weights):
 
 def _keys_last(scores):
     """From shape (n, ..., m) to (..., m, n)."""
-    return scores.T if scores.ndim == 2 else scores.swapaxes(0, -2).swapaxes(-1, -2)
+    return scores.swapaxes(0, -2).swapaxes(-1, -2)
 
 
 def _softmax_weights(query, key, log_weights):

@@ -10,8 +10,6 @@ import numpy as np
 from . import plots
 from ._tables import Html, html_table, text_table
 
-HEADER = ("what", "measured", "aim")
-
 
 @cache
 def stored():
@@ -20,17 +18,23 @@ def stored():
     return json.loads(found.read_text(encoding="utf-8"))
 
 
-class Table:
+class _Rows:
+    """Rows under a header, as text and as a page shows them."""
+
+    def __repr__(self):
+        return text_table(self.header, self.rows)
+
+    def _repr_html_(self):
+        return html_table(self.header, self.rows)
+
+
+class Table(_Rows):
     """Ratios beside the aims that this project set itself."""
+
+    header = ("what", "measured", "aim")
 
     def __init__(self, results=None):
         self.rows = [*_kernel_rows(results or stored()), *_other_rows(results or stored())]
-
-    def __repr__(self):
-        return text_table(HEADER, self.rows)
-
-    def _repr_html_(self):
-        return html_table(HEADER, self.rows)
 
 
 class Machine:
@@ -46,20 +50,15 @@ class Machine:
         return html_table(("machine", ""), self.facts.items())
 
 
-class Profile:
+class Profile(_Rows):
     """Where the time of one average goes, in units of the hardware's bound."""
 
     def __init__(self, results=None):
         found = (results or stored())["profile"]
-        self.header = tuple(name for name in found[0] if name not in ("n", "d"))
-        self.rows = [(f"n = {row['n']}, d = {row['d']}", *(f"{row[name]:.2f}" for name in self.header))
+        names = [name for name in found[0] if name not in ("n", "d")]
+        self.header = ("", *names)
+        self.rows = [(f"n = {row['n']}, d = {row['d']}", *(f"{row[name]:.2f}" for name in names))
                      for row in found]
-
-    def __repr__(self):
-        return text_table(("", *self.header), self.rows)
-
-    def _repr_html_(self):
-        return html_table(("", *self.header), self.rows)
 
 
 def _kernel_rows(results):

@@ -104,7 +104,7 @@ def simulate(flow, tokens, times, rtol=1e-9, atol=1e-12, method="DOP853", progre
         else:
             tolerances = dict(rtol=_checks.positive("rtol", rtol),
                               atol=_checks.positive("atol", atol))
-            share = _fast_share(flow, start) if share is None else _checks.count("share", share)
+            share = None if share is None else _checks.count("share", share)
             path, evaluations = _by_groups(flow, start, times, method, tolerances, report, share)
     if hasattr(flow, "retract"):
         path = flow.retract(path)
@@ -113,14 +113,15 @@ def simulate(flow, tokens, times, rtol=1e-9, atol=1e-12, method="DOP853", progre
 
 def _fast_share(flow, start):
     """How many runs share steps: more for fewer tokens, whose evaluations cost mainly the call."""
-    if start.ndim == 2 or not getattr(flow, "runs_are_independent", False):
+    if not getattr(flow, "runs_are_independent", False):
         return len(start)
     return max(1, min(LARGEST_GROUP, SCORES_OF_A_GROUP // start.shape[1]**2))
 
 
 def _by_groups(flow, start, times, method, tolerances, report, share):
-    if start.ndim == 2 or share >= len(start):
+    if start.ndim == 2:
         return _adaptive(flow, start, times, method, tolerances, report)
+    share = min(share or _fast_share(flow, start), len(start))
     groups = range(0, len(start), share)
 
     def reported(group):

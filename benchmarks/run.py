@@ -20,7 +20,7 @@ from loops import rescaled_change, rescaled_change_with_one_exponential
 
 import attn_clusters as ac
 from attn_clusters import _tiles, fast
-from attn_clusters._tiles import TILE, aligned
+from attn_clusters._tiles import aligned
 from attn_clusters.performance import fitted_slope
 
 OUT = Path(__file__).resolve().parent.parent / "attn_clusters" / "data" / "performance.json"
@@ -41,6 +41,11 @@ def in_turn(calls, rounds, clock=time.process_time):
             call()
             times[name].append(clock() - start)
     return {name: float(np.median(times[name])) for name in calls}
+
+
+def enough(rounds, n, d, least=5):
+    """Rounds for averages of n tokens: fewer for many tokens or dimensions."""
+    return max(least, round(rounds * 4e6 / n**2 / max(1, d / 8)))
 
 
 def repeated(call, times):
@@ -78,7 +83,7 @@ def single_thread(rounds):
         x = tokens(n, d) / np.sqrt(d)
         calls = {"average": lambda x=x: ac.attention_average(x, x, x)} | hardware()
         calls |= rivals(x) if d <= 3 else {}
-        best = in_turn(calls, max(5, round(rounds * 4e6 / n**2 / max(1, d / 8))))
+        best = in_turn(calls, enough(rounds, n, d))
         found.append({"n": n, "d": d, "seconds": best["average"]} | rates(best)
                      | {"of_bound": best["average"] / bound(n, d, **rates(best))}
                      | {name: best[name] / best["average"] for name in ("full_matrices", "torch")
@@ -92,8 +97,8 @@ def profile(rounds):
     for n, d in ((1000, 2), (4096, 2), (4096, 8), (4096, 64), (4096, 128)):
         x = tokens(n, d) / np.sqrt(d)
         keys, _ = _tiles._folded(x, x, None)
-        width = TILE if keys.shape[1] <= _tiles.LONG else 4 * TILE
-        values, block = _tiles._columns(x, 1.0), _tiles._block(x[:width], keys.shape[1])
+        values = _tiles._columns(x, 1.0)
+        block = _tiles._block(x[:_tiles._width(keys.shape[1])], keys.shape[1])
         height = _tiles._height(n)
         scores, weights = aligned(height, block.shape[1]), aligned(height, block.shape[1])
         np.matmul(keys[:height], block, out=scores)
@@ -102,7 +107,7 @@ def profile(rounds):
                   "weights times values": lambda v=values[:height].T, w=weights: v @ w}
         calls = {name: repeated(call, 20) for name, call in passes.items()} | hardware()
         calls["average"] = lambda x=x: ac.attention_average(x, x, x)
-        best = in_turn(calls, max(5, round(rounds * 4e6 / n**2 / max(1, d / 8))))
+        best = in_turn(calls, enough(rounds, n, d))
         least = bound(n, d, **rates(best))
         parts = {name: best[name] / 20 * n**2 / scores.size / least for name in passes}
         total = best["average"] / least
@@ -132,7 +137,7 @@ def temperatures(rounds):
         calls = {beta: lambda beta=beta, x=x: ac.attention_average(beta * x, x, x)
                  for beta in (1.0, 1e2, 1e3, 1e4, 1e5, 1e6, 1e8)}
         calls["late"] = lambda late=late: ac.attention_average(late, late, late)
-        best = in_turn(calls, max(2, round(rounds * 4e6 / n**2 / max(1, d / 8))))
+        best = in_turn(calls, enough(rounds, n, d, 2))
         found += [{"n": n, "d": d, "beta": beta, "of_beta_one": best[beta] / best[1.0]} for beta in best]
     return found
 

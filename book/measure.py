@@ -48,17 +48,24 @@ async def in_short_waits(get_message, timeout=None):
                 raise
 
 
-def run(path, executed):
-    """Execute one notebook in this process's child; store it, print seconds and megabytes."""
+def client(path, timeout):
+    """What executes the notebook at `path`, in its folder: ``execute()`` returns the notebook."""
     import nbformat
     from nbclient import NotebookClient
 
-    notebook = nbformat.read(path, as_version=4)
     resources = {"metadata": {"path": str(Path(path).resolve().parent)}}
-    start = time.monotonic()
     # The times of cells would be part of what the cache of notebooks is matched by.
-    wakeful(NotebookClient(notebook, timeout=240, kernel_name="python3", resources=resources,
-                           record_timing=False)).execute()
+    return wakeful(NotebookClient(nbformat.read(path, as_version=4), timeout=timeout,
+                                  kernel_name="python3", resources=resources, record_timing=False))
+
+
+def run(path, executed):
+    """Execute one notebook in this process's child; store it, print seconds and megabytes."""
+    import nbformat
+
+    notebook_client = client(path, timeout=240)
+    start = time.monotonic()
+    notebook = notebook_client.execute()
     seconds = time.monotonic() - start
     nbformat.write(notebook, executed)
     peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss

@@ -4,8 +4,7 @@ import sys
 from pathlib import Path
 
 import nbformat
-from measure import wakeful
-from nbclient import NotebookClient
+from measure import client
 
 BOOK = Path(__file__).resolve().parent
 METADATA = {
@@ -18,10 +17,7 @@ WIDGET = "application/vnd.jupyter.widget-view+json"
 def main():
     for path in [Path(name) for name in sys.argv[1:]] or sorted(BOOK.glob("*.ipynb")):
         print(path)
-        notebook = nbformat.read(path, as_version=4)
-        resources = {"metadata": {"path": str(path.resolve().parent)}}
-        wakeful(NotebookClient(notebook, timeout=120, kernel_name="python3", resources=resources,
-                               record_timing=False)).execute()
+        notebook = client(path, timeout=120).execute()
         # What differs from run to run, or machine to machine, without saying anything, is not stored.
         notebook.metadata = nbformat.from_dict(METADATA)
         for cell in notebook.cells:
