@@ -72,14 +72,14 @@ def test_clusters_at_late_times(scale):
 
 
 def test_largest_scores_far_above_the_means_of_their_tiles():
-    """One far key in each tile: each time the shift must be raised by more than 300."""
+    """One far key in each tile: scores spread over thousands, and another best key for each half."""
     key = np.full((4 * _tiles.TILE, 1), -1.0)
     key[::_tiles.TILE] = np.array([[4.0], [3.0], [2.0], [1.0]])
     query = np.linspace(-900, 900, N)[:, None]
     value = np.random.default_rng(3).standard_normal((len(key), 2))
     assert_allclose(ac.attention_average(query, key, value), plain(query, key, value), rtol=0,
                     atol=allowed(query, key))
-    # One query alone keeps the tiles in the order in which sorting left them: rising maxima.
+    # And with keys in rising order, so that the largest score comes last.
     order = np.argsort(key[:, 0])
     assert_allclose(ac.attention_average(query, key[order], value[order]),
                     plain(query, key, value), rtol=0, atol=allowed(query, key))

@@ -109,6 +109,11 @@ def test_any_callable_is_a_flow():
     assert_allclose(run.tokens[-1], np.exp(-1), rtol=1e-8)
 
 
+def test_a_flow_of_complex_numbers_is_refused_by_name():
+    with pytest.raises(ValueError, match="^flow: expected real numbers, got dtype complex128"):
+        ac.simulate(lambda t, x: 1j * x, np.ones((3, 2)), [0, 1])
+
+
 def test_start_at_another_time():
     run = ac.simulate(lambda t, x: np.full_like(x, 2 * t), np.zeros((1, 1)), [1.0, 3.0])
     assert_allclose(run.tokens[-1], 8.0, rtol=1e-9)
